@@ -1,0 +1,11 @@
+#include "smartmine/core/progress.h"
+
+#include "smartmine/core/error.h"
+
+namespace smartmine {
+
+void report(const Progress& progress, std::string_view stage, std::size_t done, std::size_t total) {
+  if (progress && !progress({stage, done, total})) throw Cancelled();
+}
+
+}  // namespace smartmine
