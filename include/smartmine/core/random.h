@@ -19,7 +19,7 @@ class Random {
     // The high half of bits * bound is uniform once the few low halves that would favour some values are thrown away.
     const std::uint64_t reject_below = (0 - bound) % bound;
     while (true) {
-      const unsigned __int128 product = static_cast<unsigned __int128>(bits()) * bound;
+      const Wide product = static_cast<Wide>(bits()) * bound;
       if (static_cast<std::uint64_t>(product) >= reject_below) return static_cast<std::uint64_t>(product >> 64);
     }
   }
@@ -31,6 +31,8 @@ class Random {
   double normal();
 
  private:
+  __extension__ typedef unsigned __int128 Wide;  // not ISO C++, so pedantic compilers want to be told
+
   static std::uint64_t mix(std::uint64_t z) {  // the finaliser of splitmix64
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
