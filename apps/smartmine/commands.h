@@ -1,0 +1,14 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace smartmine::app {
+
+/// What the chosen subcommand does once the whole command line has been read.
+using Work = std::function<void()>;
+
+/// Each adds one subcommand to the program and, if it is the one chosen, puts what it does into `work`.
+void add_knn(CLI::App& program, Work& work);
+
+}  // namespace smartmine::app

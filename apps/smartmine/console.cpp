@@ -1,0 +1,92 @@
+#include "console.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "interrupt.h"
+
+namespace smartmine::app {
+namespace {
+
+constexpr std::chrono::milliseconds kBarEvery{100};
+constexpr std::chrono::seconds kLineEvery{10};
+constexpr std::chrono::seconds kStageLineEvery{1};
+constexpr std::size_t kBarWidth = 32;
+
+bool on_a_terminal() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+std::size_t percent(const ProgressEvent& event) {
+  return static_cast<std::size_t>(100.0 * static_cast<double>(event.done) / static_cast<double>(event.total));
+}
+
+}  // namespace
+
+void warn(std::string_view message) {
+  // One call, so that lines of several programs do not mix.
+  const std::string line = fmt::format("smartmine: {}\n", message);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw IoError("standard output cannot be written; is the disk full, or the reader gone?");
+}
+
+ProgressDisplay::ProgressDisplay(bool quiet) : style_(quiet ? Style::kNone : on_a_terminal() ? Style::kBar : Style::kLines) {}
+
+Progress ProgressDisplay::callback() {
+  return [this](const ProgressEvent& event) {
+    if (style_ != Style::kNone) show(event);
+    return interrupt_signal() == 0;
+  };
+}
+
+void ProgressDisplay::show(const ProgressEvent& event) {
+  const Clock::time_point now = Clock::now();
+  const bool first = stage_.empty();
+  const bool new_stage = stage_ != event.stage;
+  const auto since = now - last_shown_;
+  if (style_ == Style::kBar) {
+    const bool complete = event.total != 0 && event.done >= event.total;
+    if (!first && !new_stage && !complete && since < kBarEvery) return;
+    if (new_stage) finish();
+    stage_ = event.stage;
+    draw_bar(event);
+  } else {
+    // A stage shorter than a second is not worth a line of a log file.
+    if (!first && since < (new_stage ? Clock::duration(kStageLineEvery) : Clock::duration(kLineEvery))) return;
+    stage_ = event.stage;
+    const double seconds = std::chrono::duration<double>(now - started_).count();
+    warn(event.total == 0 ? fmt::format("{}, {:.0f} s", event.stage, seconds)
+                          : fmt::format("{} {} %, {:.0f} s", event.stage, percent(event), seconds));
+  }
+  last_shown_ = now;
+}
+
+void ProgressDisplay::draw_bar(const ProgressEvent& event) {
+  const double seconds = std::chrono::duration<double>(Clock::now() - started_).count();
+  std::string line;
+  if (event.total == 0) {
+    line = fmt::format("\r\x1b[2K{:<12} {} {:.1f} s", event.stage, event.done, seconds);
+  } else {
+    const std::size_t filled = std::min(kBarWidth, percent(event) * kBarWidth / 100);
+    line = fmt::format("\r\x1b[2K{:<12} [{}{}] {:>3} % {:.1f} s", event.stage, std::string(filled, '#'),
+                       std::string(kBarWidth - filled, ' '), percent(event), seconds);
+  }
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  line_open_ = true;
+}
+
+void ProgressDisplay::finish() {
+  if (line_open_) std::fputc('\n', stderr);
+  line_open_ = false;
+}
+
+}  // namespace smartmine::app

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "smartmine/core/error.h"
+#include "smartmine/core/progress.h"
+
+namespace smartmine::app {
+
+/// The command line asks for something that cannot be: exit status 2.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// One line on stderr that begins with the program's name.
+void warn(std::string_view message);
+
+/// Text for stdout. Throws IoError if it cannot be written (a full disk, say).
+void print(std::string_view text);
+
+/// Shows on stderr where a long call stands: a bar on a terminal, a plain line now and then elsewhere.
+/// One at a time; the line it draws is ended by `finish` or the destructor.
+class ProgressDisplay {
+ public:
+  explicit ProgressDisplay(bool quiet);
+  ~ProgressDisplay() { finish(); }
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
+
+  /// A callback that draws, and cancels once Ctrl-C was pressed. Must not outlive this object.
+  Progress callback();
+  void finish();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Style { kBar, kLines, kNone };
+
+  void show(const ProgressEvent& event);
+  void draw_bar(const ProgressEvent& event);
+
+  Style style_;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point last_shown_;
+  std::string stage_;
+  bool line_open_ = false;
+};
+
+}  // namespace smartmine::app

@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "commands.h"
+#include "config_file.h"
+#include "console.h"
+#include "interrupt.h"
+#include "smartmine/core/error.h"
+
+namespace smartmine::app {
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+constexpr int kSignalBase = 128;  // as shells count: 130 for Ctrl-C
+
+std::string in_one_line(std::string text) {
+  for (char& letter : text)
+    if (letter == '\n') letter = ' ';
+  return text;
+}
+
+int run(int argc, char** argv) {
+  CLI::App program{"smartmine: hard triplets for embedding training, mined over the whole training set."};
+  program.name("smartmine");
+  program.set_version_flag("--version", "smartmine " SMARTMINE_VERSION);
+  program.footer(
+      "Examples:\n"
+      "  smartmine knn --embeddings x.npy --neighbors 100 --output lists\n"
+      "  smartmine knn --help");
+  program.require_subcommand(1);
+  program.fallthrough();  // so that --config may follow the subcommand
+  add_config_option(program);
+  Work work;
+  add_knn(program, work);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return program.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(in_one_line(error.what()) + "; see smartmine --help");
+  }
+  catch_interrupts();
+  work();
+  return 0;
+}
+
+}  // namespace
+}  // namespace smartmine::app
+
+int main(int argc, char** argv) {
+  namespace app = smartmine::app;
+  try {
+    return app::run(argc, argv);
+  } catch (const app::UsageError& error) {
+    app::warn(error.what());
+    return app::kUsage;
+  } catch (const smartmine::Cancelled&) {
+    app::warn("stopped; nothing was written");
+    return app::kSignalBase + app::interrupt_signal();
+  } catch (const std::bad_alloc&) {
+    app::warn("not enough memory");
+    return app::kFailure;
+  } catch (const std::exception& error) {
+    app::warn(app::in_one_line(error.what()));
+    return app::kFailure;
+  }
+}

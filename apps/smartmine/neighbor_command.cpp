@@ -1,0 +1,201 @@
+#include "neighbor_command.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "console.h"
+#include "interrupt.h"
+#include "smartmine/core/error.h"
+#include "smartmine/core/parallel.h"
+#include "smartmine/graph/exact_knn.h"
+
+namespace smartmine::app {
+namespace {
+
+constexpr unsigned kMostThreads = 1024;
+
+CLI::Validator fraction(bool one_allowed) {
+  const std::string range = one_allowed ? "in (0, 1]" : "in (0, 1)";
+  return CLI::Validator(
+      [=](const std::string& text) {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && (one_allowed ? value <= 1 : value < 1);
+        return good ? std::string() : fmt::format("{} is not {}", text, range);
+      },
+      range);
+}
+
+Start start_from(std::string_view name) {
+  if (name == "random") return Start::kRandom;
+  if (name == "previous") return Start::kPrevious;
+  return Start::kPartition;
+}
+
+bool chooses_exact(const NeighborArguments& arguments, const Rows& rows) {
+  if (arguments.index != "auto") return arguments.index == "exact";
+  // Who names a start or a graph file wants a graph.
+  if (!arguments.start.empty() || !arguments.graph.empty()) return false;
+  return exact_is_faster(rows.size(), rows.dimension(), arguments.fanng.neighbors);
+}
+
+Fanng load_previous(const std::string& path, const Rows& rows) {
+  Fanng graph = Fanng::load(path);
+  if (graph.size() != rows.size() || graph.dimension() != rows.dimension())
+    throw IoError(fmt::format("{}: a graph of {} points of dimension {}, but the embeddings are {} of dimension {}; it must come from "
+                              "the same points",
+                              path, graph.size(), graph.dimension(), rows.size(), rows.dimension()));
+  return graph;
+}
+
+std::string with_unit(std::uint64_t bytes) {
+  constexpr double kMebibyte = 1024.0 * 1024.0;
+  return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / kMebibyte);
+}
+
+}  // namespace
+
+void NeighborArguments::add_to(CLI::App& command) {
+  command.add_option("--neighbors", fanng.neighbors, "Length of each list (k), fewer than there are rows")
+      ->check(CLI::Range(std::size_t{1}, kMaxRows).description("INT >= 1"))
+      ->capture_default_str();
+  command.add_option("--index", index, "exact looks at every pair, fanng at few; auto takes the faster")
+      ->check(CLI::IsMember({"auto", "exact", "fanng"}))
+      ->capture_default_str();
+  command.add_option("--start", start, "What the graph is built from; random is the paper's build [partition]")
+      ->check(CLI::IsMember({"partition", "random", "previous"}));
+  command.add_option("--graph", graph, "The graph is written here; with --start previous it is first read from here")->type_name("FILE");
+  command.add_option("--recall", fanng.recall_target, "Share of true neighbours the lists must hold, checked on a sample")
+      ->check(fraction(true))
+      ->capture_default_str();
+  command.add_option("--success-rate", fanng.success_target, "Share of random pairs whose descent must reach its target")
+      ->check(fraction(false))
+      ->capture_default_str();
+  command.add_option("--max-degree", fanng.max_degree, "Most edges of a vertex, shortest first")
+      ->check(CLI::Range(4U, 1024U))
+      ->capture_default_str();
+  command.add_option("--seed", fanng.seed, "Same seed, same result, at any number of threads")->capture_default_str();
+  command.add_option("--threads", fanng.threads, "Threads to use; 0: all cores")->check(CLI::Range(0U, kMostThreads))->capture_default_str();
+}
+
+void NeighborArguments::check() const {
+  if (index == "exact" && (!start.empty() || !graph.empty()))
+    throw UsageError(fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto",
+                                 start.empty() ? "--graph" : "--start"));
+  if (reads_graph() && graph.empty()) throw UsageError("--start previous needs --graph FILE, the graph to start from");
+  if (reads_graph() && !std::filesystem::exists(graph))
+    throw IoError(fmt::format("{}: no such graph; a run with another --start and this --graph writes one", graph));
+  try {
+    fanng.validate();
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress) {
+  if (rows.size() < 2) throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", source));
+  if (arguments.fanng.neighbors >= rows.size())
+    throw UsageError(fmt::format("--neighbors is {}; with the {} rows of {} it must be from 1 to {}", arguments.fanng.neighbors, rows.size(),
+                                 source, rows.size() - 1));
+  NeighborRun run;
+  run.dimension = rows.dimension();
+  run.threads = resolve_threads(arguments.fanng.threads);
+  try {
+    if (chooses_exact(arguments, rows)) {
+      run.start = "none";
+      NeighborResult result =
+          ExactKnn({.neighbors = arguments.fanng.neighbors, .threads = arguments.fanng.threads}).neighbors(rows, progress);
+      run.lists = std::move(result.lists);
+      run.stats = std::move(result.stats);
+      return run;
+    }
+    run.start = arguments.start.empty() ? "partition" : arguments.start;
+    FanngOptions options = arguments.fanng;
+    options.start = start_from(run.start);
+    std::optional<Fanng> previous;
+    if (arguments.reads_graph()) {
+      const auto begin = std::chrono::steady_clock::now();
+      previous = load_previous(arguments.graph, rows);
+      run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      stop_if_interrupted();
+    }
+    FanngResult result = build_fanng(rows, options, previous ? &*previous : nullptr, progress);
+    run.lists = std::move(result.lists);
+    run.stats = std::move(result.stats);
+    run.graph = std::move(result.graph);
+  } catch (const InvalidArgument& error) {
+    // The options were checked before, so this is about the rows; say which file they came from.
+    throw IoError(fmt::format("{}: {}", source, error.what()));
+  }
+  return run;
+}
+
+nlohmann::ordered_json to_json(const NeighborRun& run) {
+  const NeighborStats& stats = run.stats;
+  nlohmann::ordered_json stages = nlohmann::ordered_json::object();
+  for (const auto& [stage, seconds] : stats.stage_seconds) stages[stage] = seconds;
+  return {{"size", run.lists.size()},
+          {"dimension", run.dimension},
+          {"neighbors", run.lists.neighbors()},
+          {"index", stats.index},
+          {"start", run.start},
+          {"threads", run.threads},
+          {"kernel", stats.kernel},
+          {"seconds", stats.seconds},
+          {"stage_seconds", stages},
+          {"distance_computations", stats.distance_computations},
+          {"recall", stats.recall},
+          {"recall_target", stats.recall_target},
+          {"recall_sample", stats.recall_sample},
+          {"recall_reached", stats.recall_reached},
+          {"success_rate", stats.success_rate},
+          {"success_bound", stats.success_bound},
+          {"success_pairs", stats.success_pairs},
+          {"success_reached", stats.success_reached},
+          {"mean_degree", stats.mean_degree},
+          {"max_degree", stats.max_degree},
+          {"edges_added", stats.edges_added},
+          {"unit_norm", stats.unit_norm},
+          {"peak_memory_bytes", stats.peak_memory_bytes},
+          {"note", stats.note}};
+}
+
+std::string to_table(const NeighborRun& run) {
+  const NeighborStats& stats = run.stats;
+  std::string table;
+  const auto row = [&](std::string_view name, const std::string& value) { table += fmt::format("  {:<22} {}\n", name, value); };
+  row("points", fmt::format("{} of dimension {}", run.lists.size(), run.dimension));
+  row("neighbours of each", std::to_string(run.lists.neighbors()));
+  row("index", run.graph ? fmt::format("{}, {} start", stats.index, run.start) : stats.index);
+  row("threads, kernel", fmt::format("{}, {}", run.threads, stats.kernel));
+  std::string stages;
+  for (const auto& [stage, seconds] : stats.stage_seconds) stages += fmt::format("{}{} {:.3f}", stages.empty() ? "" : ", ", stage, seconds);
+  row("seconds", stages.empty() ? fmt::format("{:.3f}", stats.seconds) : fmt::format("{:.3f} ({})", stats.seconds, stages));
+  row("distances computed", std::to_string(stats.distance_computations));
+  if (stats.recall_sample > 0)
+    row("recall", fmt::format("{:.4f} on {} points, {:.4f} asked for", stats.recall, stats.recall_sample, stats.recall_target));
+  else
+    row("recall", "1, exact search");
+  if (run.graph) {
+    row("success rate", fmt::format("{:.4f}, at least {:.4f} with 95 % confidence, {} pairs", stats.success_rate, stats.success_bound,
+                                    stats.success_pairs));
+    row("edges of a vertex", fmt::format("{:.1f}, at most {}", stats.mean_degree, stats.max_degree));
+  }
+  row("rows", stats.unit_norm ? "of unit length" : "not of unit length; distances are Euclidean");
+  row("peak memory", with_unit(stats.peak_memory_bytes));
+  return table;
+}
+
+std::vector<std::string> warnings(const NeighborStats& stats) {
+  std::vector<std::string> all;
+  if (!stats.recall_reached)
+    all.push_back(fmt::format("warning: recall is {:.4f}, under the {:.4f} asked for; a larger --max-degree or --index exact may help",
+                              stats.recall, stats.recall_target));
+  if (!stats.success_reached)
+    all.push_back(fmt::format("warning: the graph's success rate is {:.4f} (at least {:.4f} with 95 % confidence), under the one asked for",
+                              stats.success_rate, stats.success_bound));
+  if (!stats.note.empty()) all.push_back("note: " + stats.note);
+  return all;
+}
+
+}  // namespace smartmine::app

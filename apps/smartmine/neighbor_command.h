@@ -1,0 +1,53 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "smartmine/core/progress.h"
+#include "smartmine/core/rows.h"
+#include "smartmine/graph/fanng.h"
+#include "smartmine/graph/neighbors.h"
+
+// What every subcommand that needs neighbour lists shares: its options, the work, and what is said about it.
+namespace smartmine::app {
+
+/// Values of the shared options, as given.
+struct NeighborArguments {
+  FanngOptions fanng;
+  std::string index = "auto";
+  std::string start;  ///< Empty: not given.
+  std::string graph;  ///< File; empty: none.
+
+  void add_to(CLI::App& command);
+  /// Throws UsageError for options that contradict each other, IoError for a graph that is to be read and is not there.
+  void check() const;
+  bool reads_graph() const { return start == "previous"; }
+};
+
+/// Lists, what they cost, and the graph if there is one.
+struct NeighborRun {
+  NeighborLists lists;
+  NeighborStats stats;
+  std::optional<Fanng> graph;
+  std::string start;         ///< "none" for exact search.
+  std::size_t dimension = 0;
+  unsigned threads = 0;
+  double read_graph_seconds = 0;
+};
+
+/// Does what the arguments say on the rows read from `source`.
+NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress);
+
+/// One flat object; its names are part of the command line's contract.
+nlohmann::ordered_json to_json(const NeighborRun& run);
+/// The same for people, a few lines.
+std::string to_table(const NeighborRun& run);
+/// What the person who started the run should know; a sentence each.
+std::vector<std::string> warnings(const NeighborStats& stats);
+
+}  // namespace smartmine::app

@@ -1,0 +1,72 @@
+// Makes something to try smartmine on: unit vectors in clusters, as trained embeddings are, and the cluster of each.
+//   make_embeddings ROWS DIMENSION PREFIX [EPOCHS]
+// writes PREFIX.0.npy, PREFIX.1.npy ... (float32; each epoch the rows move a little) and PREFIX.labels.npy (int64).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "smartmine/core/npy.h"
+#include "smartmine/core/random.h"
+
+namespace {
+
+constexpr std::size_t kRowsPerCluster = 30;
+constexpr double kClusterWidth = 0.6;  // against centres of width 1
+constexpr double kStep = 0.02;         // how far a row moves in an epoch
+constexpr std::uint64_t kSeed = 7;
+
+// One row. Later dimensions vary less, as those of trained embeddings do.
+void fill_row(float* row, std::size_t dimension, std::size_t index, std::size_t cluster, int epoch) {
+  smartmine::Random centre(kSeed, 0, cluster);
+  smartmine::Random within(kSeed, 1, index);
+  for (std::size_t j = 0; j < dimension; ++j) {
+    const double spread = 1.0 / std::sqrt(1.0 + static_cast<double>(j));
+    const double value = (centre.normal() + kClusterWidth * within.normal()) * spread;
+    row[j] = static_cast<float>(value);
+  }
+  for (int step = 1; step <= epoch; ++step) {
+    smartmine::Random move(kSeed, 1 + static_cast<std::uint64_t>(step), index);
+    for (std::size_t j = 0; j < dimension; ++j)
+      row[j] += static_cast<float>(kStep * move.normal() / std::sqrt(1.0 + static_cast<double>(j)));
+  }
+  double squared = 0;
+  for (std::size_t j = 0; j < dimension; ++j) squared += static_cast<double>(row[j]) * static_cast<double>(row[j]);
+  const auto length = static_cast<float>(std::sqrt(squared));
+  for (std::size_t j = 0; j < dimension; ++j) row[j] /= length;
+}
+
+void make(std::size_t rows, std::size_t dimension, const std::string& prefix, int epochs) {
+  const std::size_t clusters = std::max<std::size_t>(1, rows / kRowsPerCluster);
+  std::vector<std::int64_t> labels(rows);
+  for (std::size_t i = 0; i < rows; ++i) labels[i] = static_cast<std::int64_t>(i % clusters);
+  std::vector<float> values(rows * dimension);
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    for (std::size_t i = 0; i < rows; ++i) fill_row(&values[i * dimension], dimension, i, i % clusters, epoch);
+    smartmine::write_npy(prefix + "." + std::to_string(epoch) + ".npy", std::span<const float>(values), {rows, dimension});
+  }
+  smartmine::write_npy(prefix + ".labels.npy", std::span<const std::int64_t>(labels), {rows});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const long rows = argc > 1 ? std::atol(argv[1]) : 0;
+  const long dimension = argc > 2 ? std::atol(argv[2]) : 0;
+  const int epochs = argc > 4 ? std::atoi(argv[4]) : 1;
+  if (argc < 4 || argc > 5 || rows < 1 || dimension < 1 || epochs < 1) {
+    std::cerr << "usage: make_embeddings ROWS DIMENSION PREFIX [EPOCHS]\n";
+    return 2;
+  }
+  try {
+    make(static_cast<std::size_t>(rows), static_cast<std::size_t>(dimension), argv[3], epochs);
+  } catch (const std::exception& error) {
+    std::cerr << "make_embeddings: " << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}
