@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+
+namespace smartmine {
+
+/// A file that appears whole or not at all. It is written under a temporary name in the destination's folder and renamed
+/// by `commit`; without a commit the destructor removes it. Everything that can fail throws IoError with path, reason and
+/// hint: a missing or read-only folder and a destination that is not a plain file already when opening, a full disk when
+/// writing or committing. An existing destination is replaced; through a symbolic link, its target is.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::filesystem::path& destination);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// The path that was asked for.
+  const std::filesystem::path& destination() const { return destination_; }
+
+  /// Appends `size` bytes. Not buffered: prefer few large writes.
+  void write(const void* data, std::size_t size);
+
+  /// Brings everything to the disk and closes, still under the temporary name. Writing is over; `commit` is left.
+  void finish();
+
+  /// Finishes if need be and puts the file in its place.
+  void commit();
+
+ private:
+  friend void commit_all(std::initializer_list<std::reference_wrapper<OutputFile>> files);
+  void check_destination() const;
+  void close_and_remove() noexcept;
+  [[noreturn]] void fail(const char* doing, int reason);
+
+  std::filesystem::path destination_;
+  std::filesystem::path target_;     // destination_ with a symbolic link followed
+  std::filesystem::path temporary_;  // empty: nothing to remove
+  int descriptor_ = -1;
+};
+
+/// Commits files that belong together: all are finished, and all destinations looked at, before the first is renamed.
+void commit_all(std::initializer_list<std::reference_wrapper<OutputFile>> files);
+
+}  // namespace smartmine

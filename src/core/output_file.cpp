@@ -1,0 +1,145 @@
+#include "smartmine/core/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "core/system_error.h"
+#include "smartmine/core/error.h"
+
+namespace smartmine {
+namespace {
+
+constexpr std::size_t kLargestWrite = std::size_t{1} << 30;  // some systems refuse more in one call
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+const char* hint_for(int reason) {
+  switch (reason) {
+    case ENOENT:
+      return "create the folder first";
+    case ENOTDIR:
+      return "a part of the path is a file, not a folder";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "choose a folder that may be written to";
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space or choose another disk";
+    case EFBIG:
+      return "raise the limit on file sizes (ulimit -f) or choose another disk";
+    case ENAMETOOLONG:
+      return "choose a shorter name";
+    default:
+      return "check the disk and the path";
+  }
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::filesystem::path& destination) : destination_(destination), target_(destination) {
+  if (!destination.has_filename())
+    throw IoError(fmt::format("{}: cannot write: this names a folder; give a file name", destination.string()));
+  std::error_code none;
+  if (std::filesystem::is_symlink(target_, none)) {
+    const std::filesystem::path followed = std::filesystem::canonical(target_, none);
+    if (!none) target_ = followed;
+  }
+  check_destination();
+  // The process id keeps names apart on one machine, O_EXCL where several machines share the folder.
+  static std::atomic<unsigned> counter{0};
+  constexpr int kAttempts = 1000;
+  for (int attempt = 0; attempt < kAttempts && descriptor_ < 0; ++attempt) {
+    const auto candidate = folder_of(target_) / fmt::format(".smartmine-{}-{}.tmp", ::getpid(), counter.fetch_add(1));
+    descriptor_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) {
+      temporary_ = candidate;
+    } else if (errno != EEXIST && errno != EINTR) {
+      fail("cannot write", errno);
+    }
+  }
+  if (descriptor_ < 0) fail("cannot write", EEXIST);
+}
+
+OutputFile::~OutputFile() { close_and_remove(); }
+
+void OutputFile::write(const void* data, std::size_t size) {
+  require(descriptor_ >= 0, "OutputFile::write after finish");
+  const char* next = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t written = ::write(descriptor_, next, std::min(size, kLargestWrite));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("cannot write", errno);
+    }
+    next += written;
+    size -= static_cast<std::size_t>(written);
+  }
+}
+
+void OutputFile::finish() {
+  if (descriptor_ < 0) return;
+  int synced = ::fsync(descriptor_);
+  while (synced != 0 && errno == EINTR) synced = ::fsync(descriptor_);
+  // Some file systems cannot sync; what they could not store they say when closing.
+  if (synced != 0 && errno != EINVAL && errno != ENOTSUP && errno != ENOSYS) fail("cannot write", errno);
+  const int descriptor = descriptor_;
+  descriptor_ = -1;  // closed even when close reports an error
+  if (::close(descriptor) != 0 && errno != EINTR) fail("cannot write", errno);
+}
+
+void OutputFile::commit() {
+  finish();
+  require(!temporary_.empty(), "OutputFile::commit twice");
+  check_destination();
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot rename the finished file into place", errno);
+  temporary_.clear();
+  // Makes the new name last through a power cut; the file is complete either way, so failure here is no error.
+  const int folder = ::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
+}
+
+void OutputFile::check_destination() const {
+  struct stat status {};
+  if (::stat(target_.c_str(), &status) != 0) {
+    if (errno == ENOENT) return;
+    throw IoError(describe_failure(destination_, "cannot write", errno, hint_for(errno)));
+  }
+  // Renaming over a device or a pipe would replace it, which nobody means.
+  if (S_ISDIR(status.st_mode)) throw IoError(fmt::format("{}: cannot write: this is a folder; give a file name", destination_.string()));
+  if (!S_ISREG(status.st_mode))
+    throw IoError(fmt::format("{}: cannot write: this is a device or a pipe; give the name of a plain file", destination_.string()));
+}
+
+void OutputFile::close_and_remove() noexcept {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+void OutputFile::fail(const char* doing, int reason) {
+  close_and_remove();
+  throw IoError(describe_failure(destination_, doing, reason, hint_for(reason)));
+}
+
+void commit_all(std::initializer_list<std::reference_wrapper<OutputFile>> files) {
+  for (OutputFile& file : files) file.finish();
+  for (OutputFile& file : files) file.check_destination();
+  for (OutputFile& file : files) file.commit();
+}
+
+}  // namespace smartmine
