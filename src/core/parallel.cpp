@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -51,7 +52,11 @@ void parallel_for(std::size_t count, std::size_t grain, unsigned threads, const 
 
   std::vector<std::thread> others;
   others.reserve(workers - 1);
-  for (unsigned worker = 1; worker < workers; ++worker) others.emplace_back(run, worker);
+  try {
+    for (unsigned worker = 1; worker < workers; ++worker) others.emplace_back(run, worker);
+  } catch (const std::system_error&) {
+    // No more threads to be had; those there are do all the work.
+  }
   run(0);
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);
