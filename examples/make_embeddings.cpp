@@ -2,9 +2,9 @@
 //   make_embeddings ROWS DIMENSION PREFIX [EPOCHS]
 // writes PREFIX.0.npy, PREFIX.1.npy ... (float32; each epoch the rows move a little) and PREFIX.labels.npy (int64).
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -21,7 +21,7 @@ constexpr double kStep = 0.02;         // how far a row moves in an epoch
 constexpr std::uint64_t kSeed = 7;
 
 // One row. Later dimensions vary less, as those of trained embeddings do.
-void fill_row(float* row, std::size_t dimension, std::size_t index, std::size_t cluster, int epoch) {
+void fill_row(float* row, std::size_t dimension, std::size_t index, std::size_t cluster, std::size_t epoch) {
   smartmine::Random centre(kSeed, 0, cluster);
   smartmine::Random within(kSeed, 1, index);
   for (std::size_t j = 0; j < dimension; ++j) {
@@ -29,8 +29,8 @@ void fill_row(float* row, std::size_t dimension, std::size_t index, std::size_t 
     const double value = (centre.normal() + kClusterWidth * within.normal()) * spread;
     row[j] = static_cast<float>(value);
   }
-  for (int step = 1; step <= epoch; ++step) {
-    smartmine::Random move(kSeed, 1 + static_cast<std::uint64_t>(step), index);
+  for (std::size_t step = 1; step <= epoch; ++step) {
+    smartmine::Random move(kSeed, 1 + step, index);
     for (std::size_t j = 0; j < dimension; ++j)
       row[j] += static_cast<float>(kStep * move.normal() / std::sqrt(1.0 + static_cast<double>(j)));
   }
@@ -40,30 +40,38 @@ void fill_row(float* row, std::size_t dimension, std::size_t index, std::size_t 
   for (std::size_t j = 0; j < dimension; ++j) row[j] /= length;
 }
 
-void make(std::size_t rows, std::size_t dimension, const std::string& prefix, int epochs) {
+void make(std::size_t rows, std::size_t dimension, const std::string& prefix, std::size_t epochs) {
   const std::size_t clusters = std::max<std::size_t>(1, rows / kRowsPerCluster);
   std::vector<std::int64_t> labels(rows);
   for (std::size_t i = 0; i < rows; ++i) labels[i] = static_cast<std::int64_t>(i % clusters);
   std::vector<float> values(rows * dimension);
-  for (int epoch = 0; epoch < epochs; ++epoch) {
+  for (std::size_t epoch = 0; epoch < epochs; ++epoch) {
     for (std::size_t i = 0; i < rows; ++i) fill_row(&values[i * dimension], dimension, i, i % clusters, epoch);
     smartmine::write_npy(prefix + "." + std::to_string(epoch) + ".npy", std::span<const float>(values), {rows, dimension});
   }
   smartmine::write_npy(prefix + ".labels.npy", std::span<const std::int64_t>(labels), {rows});
 }
 
+// The number `text` is, 0 if it is none.
+std::size_t number(const std::string& text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const long rows = argc > 1 ? std::atol(argv[1]) : 0;
-  const long dimension = argc > 2 ? std::atol(argv[2]) : 0;
-  const int epochs = argc > 4 ? std::atoi(argv[4]) : 1;
-  if (argc < 4 || argc > 5 || rows < 1 || dimension < 1 || epochs < 1) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const std::size_t rows = words.empty() ? 0 : number(words[0]);
+  const std::size_t dimension = words.size() < 2 ? 0 : number(words[1]);
+  const std::size_t epochs = words.size() < 4 ? 1 : number(words[3]);
+  if (words.size() < 3 || words.size() > 4 || rows == 0 || dimension == 0 || epochs == 0) {
     std::cerr << "usage: make_embeddings ROWS DIMENSION PREFIX [EPOCHS]\n";
     return 2;
   }
   try {
-    make(static_cast<std::size_t>(rows), static_cast<std::size_t>(dimension), argv[3], epochs);
+    make(rows, dimension, words[2], epochs);
   } catch (const std::exception& error) {
     std::cerr << "make_embeddings: " << error.what() << "\n";
     return 1;

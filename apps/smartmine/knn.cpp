@@ -35,7 +35,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 // Everything that can be known to be wrong before the work starts.
 void check(const KnnArguments& arguments) {
   if (arguments.output.empty() || arguments.output.back() == '/')
-    throw UsageError(fmt::format("--output is '{}'; it must be the beginning of file names, such as lists or results/lists", arguments.output));
+    throw UsageError(
+        fmt::format("--output is '{}'; it must be the beginning of file names, such as lists or results/lists", arguments.output));
   arguments.neighbors.check();
   std::vector<std::string> outputs = {arguments.ids_path(), arguments.distances_path()};
   if (!arguments.neighbors.graph.empty()) outputs.push_back(arguments.neighbors.graph);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <exception>
 #include <new>
 #include <string>
@@ -45,6 +46,7 @@ int run(int argc, char** argv) {
     throw UsageError(in_one_line(error.what()) + "; see smartmine --help");
   }
   catch_interrupts();
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is then an error like a full disk, not the end of the process
   work();
   return 0;
 }

@@ -42,9 +42,10 @@ bool chooses_exact(const NeighborArguments& arguments, const Rows& rows) {
 Fanng load_previous(const std::string& path, const Rows& rows) {
   Fanng graph = Fanng::load(path);
   if (graph.size() != rows.size() || graph.dimension() != rows.dimension())
-    throw IoError(fmt::format("{}: a graph of {} points of dimension {}, but the embeddings are {} of dimension {}; it must come from "
-                              "the same points",
-                              path, graph.size(), graph.dimension(), rows.size(), rows.dimension()));
+    throw IoError(
+        fmt::format("{}: a graph of {} points of dimension {}, but the embeddings are {} of dimension {}; it must come from "
+                    "the same points",
+                    path, graph.size(), graph.dimension(), rows.size(), rows.dimension()));
   return graph;
 }
 
@@ -75,13 +76,15 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->check(CLI::Range(4U, 1024U))
       ->capture_default_str();
   command.add_option("--seed", fanng.seed, "Same seed, same result, at any number of threads")->capture_default_str();
-  command.add_option("--threads", fanng.threads, "Threads to use; 0: all cores")->check(CLI::Range(0U, kMostThreads))->capture_default_str();
+  command.add_option("--threads", fanng.threads, "Threads to use; 0: all cores")
+      ->check(CLI::Range(0U, kMostThreads))
+      ->capture_default_str();
 }
 
 void NeighborArguments::check() const {
   if (index == "exact" && (!start.empty() || !graph.empty()))
-    throw UsageError(fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto",
-                                 start.empty() ? "--graph" : "--start"));
+    throw UsageError(
+        fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto", start.empty() ? "--graph" : "--start"));
   if (reads_graph() && graph.empty()) throw UsageError("--start previous needs --graph FILE, the graph to start from");
   if (reads_graph() && !std::filesystem::exists(graph))
     throw IoError(fmt::format("{}: no such graph; a run with another --start and this --graph writes one", graph));
@@ -95,38 +98,33 @@ void NeighborArguments::check() const {
 NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress) {
   if (rows.size() < 2) throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", source));
   if (arguments.fanng.neighbors >= rows.size())
-    throw UsageError(fmt::format("--neighbors is {}; with the {} rows of {} it must be from 1 to {}", arguments.fanng.neighbors, rows.size(),
-                                 source, rows.size() - 1));
+    throw UsageError(fmt::format("--neighbors is {}; with the {} rows of {} it must be from 1 to {}", arguments.fanng.neighbors,
+                                 rows.size(), source, rows.size() - 1));
   NeighborRun run;
   run.dimension = rows.dimension();
   run.threads = resolve_threads(arguments.fanng.threads);
-  try {
-    if (chooses_exact(arguments, rows)) {
-      run.start = "none";
-      NeighborResult result =
-          ExactKnn({.neighbors = arguments.fanng.neighbors, .threads = arguments.fanng.threads}).neighbors(rows, progress);
-      run.lists = std::move(result.lists);
-      run.stats = std::move(result.stats);
-      return run;
-    }
-    run.start = arguments.start.empty() ? "partition" : arguments.start;
-    FanngOptions options = arguments.fanng;
-    options.start = start_from(run.start);
-    std::optional<Fanng> previous;
-    if (arguments.reads_graph()) {
-      const auto begin = std::chrono::steady_clock::now();
-      previous = load_previous(arguments.graph, rows);
-      run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      stop_if_interrupted();
-    }
-    FanngResult result = build_fanng(rows, options, previous ? &*previous : nullptr, progress);
+  if (chooses_exact(arguments, rows)) {
+    run.start = "none";
+    NeighborResult result =
+        ExactKnn({.neighbors = arguments.fanng.neighbors, .threads = arguments.fanng.threads}).neighbors(rows, progress);
     run.lists = std::move(result.lists);
     run.stats = std::move(result.stats);
-    run.graph = std::move(result.graph);
-  } catch (const InvalidArgument& error) {
-    // The options were checked before, so this is about the rows; say which file they came from.
-    throw IoError(fmt::format("{}: {}", source, error.what()));
+    return run;
   }
+  run.start = arguments.start.empty() ? "partition" : arguments.start;
+  FanngOptions options = arguments.fanng;
+  options.start = start_from(run.start);
+  std::optional<Fanng> previous;
+  if (arguments.reads_graph()) {
+    const auto begin = std::chrono::steady_clock::now();
+    previous = load_previous(arguments.graph, rows);
+    run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    stop_if_interrupted();
+  }
+  FanngResult result = build_fanng(rows, options, previous ? &*previous : nullptr, progress);
+  run.lists = std::move(result.lists);
+  run.stats = std::move(result.stats);
+  run.graph = std::move(result.graph);
   return run;
 }
 

@@ -34,7 +34,7 @@ struct NeighborRun {
   NeighborLists lists;
   NeighborStats stats;
   std::optional<Fanng> graph;
-  std::string start;         ///< "none" for exact search.
+  std::string start;  ///< "none" for exact search.
   std::size_t dimension = 0;
   unsigned threads = 0;
   double read_graph_seconds = 0;

@@ -31,7 +31,8 @@ class Random {
   double normal();
 
  private:
-  __extension__ typedef unsigned __int128 Wide;  // not ISO C++, so pedantic compilers want to be told
+  // Not ISO C++, so pedantic compilers want to be told, and __extension__ goes with typedef only.
+  __extension__ typedef unsigned __int128 Wide;  // NOLINT(modernize-use-using)
 
   static std::uint64_t mix(std::uint64_t z) {  // the finaliser of splitmix64
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;

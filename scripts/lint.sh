@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# clang-format and clang-tidy over the code that is free of torch. Needs scripts/setup.sh --lint. Not part of the tests: it is slow.
+#   scripts/lint.sh [FILE.cpp...]        all sources when none is named
+set -euo pipefail
+cd "$(dirname "$0")/.."
+sources=("$@")
+if [ "${#sources[@]}" -eq 0 ]; then
+  mapfile -t sources < <(find apps examples src -name '*.cpp' -not -path 'src/graph/kernels/level*' | sort)
+fi
+status=0
+find apps examples include src tests bench fuzz \( -name '*.cpp' -o -name '*.h' \) -print0 2>/dev/null |
+  xargs -0 clang-format --dry-run --Werror || status=1
+cmake --preset dev -DCMAKE_CXX_COMPILER_LAUNCHER= >/dev/null
+printf '%s\n' "${sources[@]}" | xargs -P "${JOBS:-$(nproc)}" -n 1 clang-tidy -p build/dev --quiet --warnings-as-errors='*' || status=1
+exit "$status"

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs the system packages smartmine needs, on Debian 12 or Ubuntu 24.04 (newer ones too). Does nothing when all are there.
+#   scripts/setup.sh [--bench] [--lint]
+# --bench adds the libraries the benchmark compares with, --lint adds clang, clang-tidy and clang-format.
+set -euo pipefail
+
+packages=(g++ cmake ninja-build ccache libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev)
+for option in "$@"; do
+  case "$option" in
+    --bench) packages+=(libhnswlib-dev libfaiss-dev libopenblas-dev libopenblas0-openmp) ;;
+    --lint) packages+=(clang clang-tidy clang-format) ;;
+    *)
+      echo "usage: scripts/setup.sh [--bench] [--lint]" >&2
+      exit 2
+      ;;
+  esac
+done
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  {
+    echo "setup: this system has no apt. smartmine needs: a C++20 compiler (g++ 12 or newer), CMake 3.25 or newer, Ninja, fmt, CLI11,"
+    echo "setup: nlohmann-json, GoogleTest with GoogleMock; ccache if you like. On Debian these are: ${packages[*]}"
+  } >&2
+  exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
+  [ "$state" = "install ok installed" ] || missing+=("$package")
+done
+if [ "${#missing[@]}" -eq 0 ]; then
+  echo "setup: all packages are there"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: these packages are missing, and installing them takes root or sudo: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
+# A bare machine has no package lists, an old one stale ones: fetch them, and try without if that fails (an own mirror, say).
+"${as_root[@]}" apt-get update -q || echo "setup: apt-get update failed; going on with the lists at hand" >&2
+"${install[@]}"

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Set-up, build and all tests; then the quicker tests again under AddressSanitizer with UBSan and under ThreadSanitizer.
+#   scripts/test.sh [--quick]        --quick leaves the sanitizers out
+# Works on a bare Debian 12 or Ubuntu 24.04 and in a fresh clone. JOBS sets how many jobs run at once (all cores).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+quick=no
+case "${1:-}" in
+  "") ;;
+  --quick) quick=yes ;;
+  *)
+    echo "usage: scripts/test.sh [--quick]" >&2
+    exit 2
+    ;;
+esac
+[ -n "${CI:-}" ] && [ "$quick" = yes ] && { echo "test: --quick is not for CI" >&2; exit 2; }
+
+jobs=${JOBS:-$(nproc)}
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+
+scripts/setup.sh
+
+# Builds a preset and runs those of its tests that the remaining arguments select.
+build_and_test() {
+  local preset=$1 log
+  shift
+  echo "== $preset =="
+  log=$(cmake --preset "$preset" 2>&1) || { echo "$log"; exit 1; }
+  cmake --build --preset "$preset" -j "$jobs"
+  ctest --preset "$preset" -j "$jobs" --no-tests=error "$@" 2>&1 | tee "$results/$preset"
+}
+
+build_and_test dev
+if [ "$quick" = no ]; then
+  export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
+  build_and_test asan -LE 'slow|package|house'
+  build_and_test tsan -LE 'slow|package|house'
+fi
+
+# ctest's own summaries once more, the largest last.
+echo
+for preset in asan tsan dev; do
+  [ -f "$results/$preset" ] || continue
+  echo "$preset:"
+  grep -E 'tests passed|Total Test time' "$results/$preset"
+done
