@@ -279,7 +279,7 @@ std::vector<std::int64_t> parse_labels(const FileBytes& file) {
       if (std::cmp_greater(value, std::numeric_limits<std::int64_t>::max()))
         throw IoError(
             fmt::format("{}: label {} at row {} (counted from 0) is over 9223372036854775807; number the classes anew", name, value, i));
-      labels[i] = static_cast<std::int64_t>(value);
+      labels[i] = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): int8 is a number here, not a letter
     });
   });
   if (!integer)

@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -220,8 +221,9 @@ TEST(WriteNpy, EveryTypeAndShapeReadsBack) {
     EXPECT_EQ(header.type, type);
     EXPECT_EQ(header.shape, shape);
     EXPECT_EQ(header.data_offset % 64, 0U);
-    ASSERT_EQ(file.size() - header.data_offset, values.size() * sizeof(values[0]));
-    EXPECT_EQ(std::memcmp(file.data() + header.data_offset, values.data(), values.size() * sizeof(values[0])), 0);
+    const auto bytes = std::as_bytes(std::span(values));
+    const auto data = std::as_bytes(std::span(file)).subspan(header.data_offset);
+    EXPECT_TRUE(std::equal(data.begin(), data.end(), bytes.begin(), bytes.end()));
   };
   check(std::vector<float>{1.5F, -2, 0, 7}, {4}, NpyType::kFloat32);
   check(std::vector<std::int32_t>{1, -2, 3, 4}, {2, 2}, NpyType::kInt32);
