@@ -33,8 +33,8 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  smartmine knn --embeddings x.npy --neighbors 100 --output lists\n"
       "  smartmine knn --help");
-  program.require_subcommand(1);
-  program.fallthrough();  // so that --config may follow the subcommand
+  program.require_subcommand(0, 1);  // with (1, 1) a misspelt one would be called missing
+  program.fallthrough();             // so that --config may follow the subcommand
   add_config_option(program);
   Work work;
   add_knn(program, work);
@@ -45,6 +45,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(in_one_line(error.what()) + "; see smartmine --help");
   }
+  if (!work) throw UsageError("a subcommand is required, such as knn; see smartmine --help");
   catch_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is then an error like a full disk, not the end of the process
   work();

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 
 #include "console.h"
 #include "interrupt.h"
@@ -15,15 +19,35 @@ namespace {
 
 constexpr unsigned kMostThreads = 1024;
 
+// CLI11's own range checks would show a type and a range in a notation of their own, and let a minus sign wrap around.
+CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        std::uint64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool good = error == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
+        return good ? std::string() : fmt::format("'{}' is not a whole number from {} to {}", text, low, high);
+      },
+      "");
+}
+
 CLI::Validator fraction(bool one_allowed) {
-  const std::string range = one_allowed ? "in (0, 1]" : "in (0, 1)";
   return CLI::Validator(
       [=](const std::string& text) {
         double value = 0;
         const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && (one_allowed ? value <= 1 : value < 1);
-        return good ? std::string() : fmt::format("{} is not {}", text, range);
+        return good ? std::string() : fmt::format("'{}' is not a number in {}", text, one_allowed ? "(0, 1]" : "(0, 1)");
       },
-      range);
+      "");
+}
+
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        const bool good = std::find(names.begin(), names.end(), text) != names.end();
+        return good ? std::string() : fmt::format("'{}' is not one of {}", text, fmt::join(names, ", "));
+      },
+      "");
 }
 
 Start start_from(std::string_view name) {
@@ -57,27 +81,38 @@ std::string with_unit(std::uint64_t bytes) {
 }  // namespace
 
 void NeighborArguments::add_to(CLI::App& command) {
-  command.add_option("--neighbors", fanng.neighbors, "Length of each list (k), fewer than there are rows")
-      ->check(CLI::Range(std::size_t{1}, kMaxRows).description("INT >= 1"))
+  command.add_option("--neighbors", fanng.neighbors, "Length of each list, fewer than there are rows")
+      ->check(whole_number(1, kMaxRows))
+      ->type_name("K")
       ->capture_default_str();
-  command.add_option("--index", index, "exact looks at every pair, fanng at few; auto takes the faster")
-      ->check(CLI::IsMember({"auto", "exact", "fanng"}))
+  command.add_option("--index", index, "auto, exact or fanng: exact looks at every pair, fanng at few, auto takes the faster")
+      ->check(one_of({"auto", "exact", "fanng"}))
+      ->type_name("NAME")
       ->capture_default_str();
-  command.add_option("--start", start, "What the graph is built from; random is the paper's build [partition]")
-      ->check(CLI::IsMember({"partition", "random", "previous"}));
+  command.add_option("--start", start, "partition, random (the paper's build) or previous: what the graph is built from")
+      ->check(one_of({"partition", "random", "previous"}))
+      ->type_name("NAME")
+      ->default_str("partition");
   command.add_option("--graph", graph, "The graph is written here; with --start previous it is first read from here")->type_name("FILE");
   command.add_option("--recall", fanng.recall_target, "Share of true neighbours the lists must hold, checked on a sample")
       ->check(fraction(true))
+      ->type_name("R")
       ->capture_default_str();
   command.add_option("--success-rate", fanng.success_target, "Share of random pairs whose descent must reach its target")
       ->check(fraction(false))
+      ->type_name("P")
       ->capture_default_str();
-  command.add_option("--max-degree", fanng.max_degree, "Most edges of a vertex, shortest first")
-      ->check(CLI::Range(4U, 1024U))
+  command.add_option("--max-degree", fanng.max_degree, "Most edges of a vertex, shortest first; 4 to 1024")
+      ->check(whole_number(4, 1024))
+      ->type_name("D")
       ->capture_default_str();
-  command.add_option("--seed", fanng.seed, "Same seed, same result, at any number of threads")->capture_default_str();
+  command.add_option("--seed", fanng.seed, "Same seed, same result, at any number of threads")
+      ->check(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
+      ->type_name("S")
+      ->capture_default_str();
   command.add_option("--threads", fanng.threads, "Threads to use; 0: all cores")
-      ->check(CLI::Range(0U, kMostThreads))
+      ->check(whole_number(0, kMostThreads))
+      ->type_name("T")
       ->capture_default_str();
 }
 
