@@ -1,0 +1,502 @@
+#include "smartmine/mining/smart_miner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "mining/draw.h"
+#include "smartmine/core/buffer.h"
+#include "smartmine/core/error.h"
+#include "smartmine/core/parallel.h"
+
+namespace smartmine {
+namespace {
+
+constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kGrain = 2048;
+constexpr int kRandomTries = 256;       // for a random negative that is neither used nor worn out
+constexpr std::size_t kScan = 4096;     // and then so many in a row
+constexpr std::size_t kMostDoublings = 4;
+
+struct List {
+  std::span<const std::uint32_t> ids;
+  std::span<const float> distances;
+};
+
+// Whether a list can be walked at all. Written for the vectoriser: every list is looked at in full.
+bool is_sound(std::uint32_t anchor, const List& list, std::size_t points) {
+  const auto limit = static_cast<std::uint32_t>(points);
+  unsigned bad = 0;
+  for (const std::uint32_t id : list.ids) bad |= static_cast<unsigned>(id >= limit) | static_cast<unsigned>(id == anchor);
+  const std::size_t count = list.distances.size();
+  const float* distances = list.distances.data();
+  for (std::size_t i = 1; i < count; ++i) bad |= static_cast<unsigned>(!(distances[i] >= distances[i - 1]));
+  // In ascending order the ends vouch for what lies between; NaN compares false everywhere.
+  return bad == 0 && distances[0] >= 0 && distances[count - 1] <= std::numeric_limits<float>::max();
+}
+
+[[noreturn]] void throw_fault(std::uint32_t anchor, const List& list, std::size_t points) {
+  for (std::size_t place = 0; place < list.ids.size(); ++place) {
+    const auto fail = [&](const std::string& what) {
+      throw InvalidArgument(fmt::format("neighbour list of point {}, place {}: {}", anchor, place, what));
+    };
+    const std::uint32_t id = list.ids[place];
+    const float distance = list.distances[place];
+    if (id >= points) fail(fmt::format("id {} is out of range; there are {} points", static_cast<std::int32_t>(id), points));
+    if (id == anchor) fail("the list names its own point");
+    if (!std::isfinite(distance) || distance < 0) fail(fmt::format("distance {} is not a squared distance", distance));
+    if (place > 0 && distance < list.distances[place - 1])
+      fail(fmt::format("distance {} is smaller than the one before, {}; lists go nearest first", distance, list.distances[place - 1]));
+  }
+  throw InternalError("internal error: a neighbour list was found unsound for no reason");
+}
+
+bool violates(float positive_distance, float negative_distance, double margin) {
+  // 1 - d(a,n) / (d(a,p) + m) > 0, without the division.
+  return std::sqrt(static_cast<double>(negative_distance)) < std::sqrt(static_cast<double>(positive_distance)) + margin;
+}
+
+Quantiles quantiles_of(std::vector<float>& values) {
+  Quantiles result;
+  result.count = values.size();
+  if (values.empty()) return result;
+  auto done = values.begin();
+  for (std::size_t i = 0; i < Quantiles::kLevels.size(); ++i) {
+    const auto place = static_cast<std::ptrdiff_t>(std::floor(Quantiles::kLevels[i] * static_cast<double>(values.size() - 1) + 0.5));
+    const auto at = values.begin() + place;
+    if (at >= done) {
+      std::nth_element(done, at, values.end());
+      done = at + 1;
+    }
+    result.values[i] = *at;
+  }
+  return result;
+}
+
+// What one worker counted; sums do not depend on who counted what.
+struct Counts {
+  std::size_t duplicates_skipped = 0;
+  std::size_t rank_skipped = 0;
+  std::size_t cap_skipped = 0;
+  std::size_t negatives_forced = 0;
+  std::size_t lists_walked = 0;
+  std::size_t lists_without_positive = 0;
+  std::size_t lists_without_negative = 0;
+  std::size_t lists_ready_in_half = 0;
+  std::size_t lists_ready = 0;
+};
+
+// One call of select: the inputs, the triplets being written, and scratch for each worker.
+class Selection {
+ public:
+  Selection(const SmartMinerOptions& options, const NeighborLists& lists, const LabelIndex& labels, const Rows* rows)
+      : options_(options),
+        lists_(lists),
+        labels_(labels),
+        rows_(rows),
+        anchors_(labels.anchors()),
+        per_anchor_(options.triplets_per_anchor),
+        slots_(anchors_.size() * per_anchor_),
+        mined_slots_(static_cast<std::size_t>(std::llround(options.mined_fraction * static_cast<double>(slots_)))),
+        share_(slots_, options.seed, Draw::kShare),
+        positive_distances_(slots_),
+        negative_distances_(slots_),
+        uses_(options.max_negative_uses > 0 ? labels.size() : 0, 0),
+        // The cap makes anchors depend on those before them.
+        threads_(options.max_negative_uses > 0 ? 1 : resolve_threads(options.threads)),
+        scratch_(threads_) {
+    result_.triplets.resize(slots_);
+    result_.origins.resize(slots_);
+    for (Scratch& scratch : scratch_) {
+      scratch.negatives.reserve(per_anchor_);
+      scratch.positives.reserve(per_anchor_);
+    }
+  }
+
+  MinedTriplets run(const Progress& progress) {
+    std::vector<std::uint8_t> unfinished(anchors_.size(), 0);
+    const bool may_extend = options_.longer_lists && next_length(lists_.neighbors()) > lists_.neighbors();
+    const auto list_of = [&](std::size_t index) { return List{lists_.ids(anchors_[index]), lists_.distances(anchors_[index])}; };
+    pass(anchors_.size(), progress, [](std::size_t i) { return i; }, list_of, [&](std::size_t index, Scratch& scratch) {
+      unfinished[index] = !fill(index, list_of(index), true, !may_extend, scratch);
+    });
+    if (may_extend) extend(unfinished, progress);
+    return finish();
+  }
+
+ private:
+  struct Scratch {
+    std::vector<std::uint32_t> negatives;        // places in the list, in order [NEG]
+    std::vector<std::uint32_t> positives;        // place of the positive for each of the first of them [POS]
+    bool has_positive = false;
+    std::vector<std::uint32_t> inside;           // places of all positives of the list; filled when first needed
+    std::vector<std::uint32_t> outside;          // members of the class that are not in the list
+    Counts counts;
+  };
+
+  bool is_mined_slot(std::size_t slot) const { return mined_slots_ == slots_ || (mined_slots_ > 0 && share_(slot) < mined_slots_); }
+
+  std::size_t next_length(std::size_t length) const {
+    const std::size_t most = labels_.size() - 1;
+    return std::min({2 * length, options_.longest_list == 0 ? most : options_.longest_list, most});
+  }
+
+  // Checks and works on `count` anchors, whose indices `index_of` gives. With a cap they come in a random order of
+  // their own each epoch, so that no class has the first pick for ever.
+  template <class IndexOf, class ListOf, class Work>
+  void pass(std::size_t count, const Progress& progress, const IndexOf& index_of, const ListOf& list_of, const Work& work) {
+    const KeyedPermutation order(count, options_.seed, Draw::kAnchorOrder, count);
+    std::atomic<std::size_t> first_fault{count};
+    parallel_for(
+        count, kGrain, threads_,
+        [&](std::size_t begin, std::size_t end, unsigned worker) {
+          for (std::size_t i = begin; i < end; ++i) {
+            const std::size_t at = uses_.empty() ? i : order(i);
+            if (!is_sound(anchors_[index_of(at)], list_of(at), labels_.size())) {
+              std::size_t known = first_fault.load();
+              while (at < known && !first_fault.compare_exchange_weak(known, at)) {
+              }
+              continue;
+            }
+            work(at, scratch_[worker]);
+          }
+        },
+        progress, "select");
+    // Reported once all have been seen, so that the first is named at any number of threads.
+    if (first_fault < count) throw_fault(anchors_[index_of(first_fault)], list_of(first_fault), labels_.size());
+  }
+
+  void extend(const std::vector<std::uint8_t>& unfinished, const Progress& progress) {
+    std::vector<std::uint32_t> waiting;  // indices into anchors_
+    for (std::size_t i = 0; i < unfinished.size(); ++i)
+      if (unfinished[i]) waiting.push_back(static_cast<std::uint32_t>(i));
+    result_.stats.extended_anchors = waiting.size();
+    for (std::size_t length = lists_.neighbors(); !waiting.empty();) {
+      length = next_length(length);
+      const bool last = next_length(length) == length;
+      std::vector<std::uint32_t> asked(waiting.size());
+      std::transform(waiting.begin(), waiting.end(), asked.begin(), [&](std::uint32_t index) { return anchors_[index]; });
+      const NeighborLists longer = options_.longer_lists(asked, length);
+      if (longer.size() != asked.size() || longer.neighbors() != length)
+        throw InvalidArgument(fmt::format("longer_lists gave {} lists of {}; {} lists of {} were asked for", longer.size(), longer.neighbors(),
+                                          asked.size(), length));
+      result_.stats.extended_neighbors = length;
+      std::vector<std::uint8_t> still(waiting.size(), 0);
+      const auto list_of = [&](std::size_t i) { return List{longer.ids(i), longer.distances(i)}; };
+      pass(waiting.size(), progress, [&](std::size_t i) { return waiting[i]; }, list_of,
+           [&](std::size_t i, Scratch& scratch) { still[i] = !fill(waiting[i], list_of(i), false, last, scratch); });
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < waiting.size(); ++i)
+        if (still[i]) waiting[kept++] = waiting[i];
+      waiting.resize(kept);
+    }
+  }
+
+  // Writes all triplets of an anchor. If its list does not yield all that are to be mined and this is not the last
+  // word, writes nothing and returns false.
+  bool fill(std::size_t index, const List& list, bool first, bool last, Scratch& scratch) {
+    const std::uint32_t anchor = anchors_[index];
+    const std::size_t base = index * per_anchor_;
+    std::size_t wanted = 0;
+    for (std::size_t j = 0; j < per_anchor_; ++j) wanted += is_mined_slot(base + j);
+
+    Counts skipped;
+    if (wanted > 0) {
+      walk(anchor, list, wanted, scratch, skipped);
+      if (first) {
+        Counts& counts = scratch.counts;
+        ++counts.lists_walked;
+        if (!scratch.has_positive)
+          ++counts.lists_without_positive;
+        else if (scratch.negatives.empty())
+          ++counts.lists_without_negative;
+        else {
+          ++counts.lists_ready;
+          counts.lists_ready_in_half += scratch.negatives[0] < list.ids.size() / 2;
+        }
+      }
+      if (!last && scratch.negatives.size() < wanted) return false;
+    }
+    scratch.counts.duplicates_skipped += skipped.duplicates_skipped;
+    scratch.counts.rank_skipped += skipped.rank_skipped;
+    scratch.counts.cap_skipped += skipped.cap_skipped;
+
+    // Mined ones first: random negatives must keep clear of theirs.
+    std::size_t next = 0;
+    for (std::size_t j = 0; j < per_anchor_; ++j) {
+      const std::size_t slot = base + j;
+      result_.origins[slot] = is_mined_slot(slot) ? mine(anchor, slot, list, next++, scratch) : TripletOrigin::kRandomByShare;
+    }
+    for (std::size_t j = 0; j < per_anchor_; ++j)
+      if (!is_mined(result_.origins[base + j])) draw_random(anchor, base, j, scratch.counts);
+    return true;
+  }
+
+  // One pass over the list. Stops as soon as `wanted` negatives have found their positives.
+  void walk(std::uint32_t anchor, const List& list, std::size_t wanted, Scratch& scratch, Counts& skipped) const {
+    scratch.negatives.clear();
+    scratch.positives.clear();
+    scratch.inside.clear();
+    const std::uint32_t* class_of = labels_.class_ids().data();
+    const std::uint32_t own = class_of[anchor];
+    const std::size_t count = list.ids.size();
+    std::size_t place = 0;
+    while (place < count && class_of[list.ids[place]] != own) ++place;
+    scratch.has_positive = place < count;
+    if (!scratch.has_positive) return;
+
+    const double bound = options_.kappa * static_cast<double>(list.distances[place]);
+    const auto rest = list.distances.subspan(place + 1);
+    const auto beyond = std::partition_point(rest.begin(), rest.end(), [&](float distance) { return static_cast<double>(distance) < bound; });
+    for (place = count - static_cast<std::size_t>(rest.end() - beyond); place < count; ++place) {
+      const std::uint32_t id = list.ids[place];
+      if (class_of[id] == own) {
+        // The first positive behind a negative is the nearest that covers it, and it covers all before it.
+        scratch.positives.resize(scratch.negatives.size(), static_cast<std::uint32_t>(place));
+        if (scratch.positives.size() == wanted) return;
+      } else if (scratch.negatives.size() < wanted) {
+        if (options_.skip_duplicates && list.distances[place] == 0)
+          ++skipped.duplicates_skipped;
+        else if (place < options_.min_negative_rank)
+          ++skipped.rank_skipped;
+        else if (!uses_.empty() && uses_[id] >= options_.max_negative_uses)
+          ++skipped.cap_skipped;
+        else
+          scratch.negatives.push_back(static_cast<std::uint32_t>(place));
+      }
+    }
+  }
+
+  // Writes the triplet with the `nth` negative found, or says why there is none.
+  TripletOrigin mine(std::uint32_t anchor, std::size_t slot, const List& list, std::size_t nth, Scratch& scratch) {
+    if (!scratch.has_positive) return TripletOrigin::kRandomNoPositive;
+    if (nth >= scratch.negatives.size()) return TripletOrigin::kRandomNoNegative;
+    const std::uint32_t place = scratch.negatives[nth];
+    const std::uint32_t negative = list.ids[place];
+    const float negative_distance = list.distances[place];
+
+    TripletOrigin origin = TripletOrigin::kMined;
+    std::uint32_t positive = kNowhere;
+    float positive_distance = std::numeric_limits<float>::quiet_NaN();
+    if (nth < scratch.positives.size()) {
+      positive = list.ids[scratch.positives[nth]];
+      positive_distance = list.distances[scratch.positives[nth]];
+    } else if (find_inside(anchor, list, scratch); scratch.inside.size() + 1 < labels_.class_size(labels_.class_of(anchor))) {
+      origin = TripletOrigin::kMinedOutsidePositive;
+      positive = draw_outside(anchor, slot, list, scratch);
+      if (rows_ != nullptr) positive_distance = squared_distance((*rows_)[anchor], (*rows_)[positive], rows_->dimension());
+    } else {
+      origin = TripletOrigin::kMinedNearerPositive;
+      positive = list.ids[scratch.inside.back()];
+      positive_distance = list.distances[scratch.inside.back()];
+      if (!violates(positive_distance, negative_distance, options_.margin)) return TripletOrigin::kRandomNoFartherPositive;
+    }
+    result_.triplets[slot] = {anchor, positive, negative};
+    positive_distances_[slot] = positive_distance;
+    negative_distances_[slot] = negative_distance;
+    if (!uses_.empty()) ++uses_[negative];
+    return origin;
+  }
+
+  void find_inside(std::uint32_t anchor, const List& list, Scratch& scratch) const {
+    if (!scratch.inside.empty()) return;
+    for (std::size_t place = 0; place < list.ids.size(); ++place)
+      if (labels_.class_of(list.ids[place]) == labels_.class_of(anchor)) scratch.inside.push_back(static_cast<std::uint32_t>(place));
+  }
+
+  // A uniform member of the anchor's class that is not in its list; there must be one.
+  std::uint32_t draw_outside(std::uint32_t anchor, std::size_t slot, const List& list, Scratch& scratch) const {
+    const auto members = labels_.members(labels_.class_of(anchor));
+    const auto& inside = scratch.inside;
+    const auto is_inside = [&](std::uint32_t id) {
+      return id == anchor || std::any_of(inside.begin(), inside.end(), [&](std::uint32_t place) { return list.ids[place] == id; });
+    };
+    Random random = random_for(options_.seed, Draw::kOutsidePositive, key(anchor, slot));
+    const std::size_t available = members.size() - 1 - inside.size();
+    if (4 * available >= members.size()) {
+      while (true) {
+        const std::uint32_t id = members[random.below(members.size())];
+        if (!is_inside(id)) return id;
+      }
+    }
+    // Few are left, so the class is hardly larger than the list.
+    auto& outside = scratch.outside;
+    outside.clear();
+    std::copy_if(members.begin(), members.end(), std::back_inserter(outside), [&](std::uint32_t id) { return !is_inside(id); });
+    return outside[random.below(outside.size())];
+  }
+
+  // A uniform positive, and a uniform negative that this anchor has not had and that is below the cap.
+  void draw_random(std::uint32_t anchor, std::size_t base, std::size_t j, Counts& counts) {
+    const std::size_t slot = base + j;
+    Random random = random_for(options_.seed, Draw::kRandomTriplet, key(anchor, slot));
+    const std::uint32_t own = labels_.class_of(anchor);
+    const std::uint32_t positive = draw_positive(labels_, anchor, random);
+    const auto is_free = [&](std::uint32_t id) {
+      if (!uses_.empty() && uses_[id] >= options_.max_negative_uses) return false;
+      for (std::size_t other = base; other < base + per_anchor_; ++other) {
+        const bool written = other < slot || is_mined(result_.origins[other]);
+        if (written && result_.triplets[other].negative == id) return false;
+      }
+      return true;
+    };
+    std::uint32_t negative = draw_negative(labels_, own, random);
+    for (int tries = 1; tries < kRandomTries && !is_free(negative); ++tries) negative = draw_negative(labels_, own, random);
+    if (!is_free(negative)) {
+      const std::uint32_t drawn = negative;
+      const auto all = labels_.by_class();
+      const std::size_t start = random.below(all.size());
+      for (std::size_t i = 0; i < std::min(kScan, all.size()) && negative == drawn; ++i) {
+        const std::uint32_t id = all[(start + i) % all.size()];
+        if (labels_.class_of(id) != own && is_free(id)) negative = id;
+      }
+      counts.negatives_forced += negative == drawn;
+    }
+    result_.triplets[slot] = {anchor, positive, negative};
+    if (!uses_.empty()) ++uses_[negative];
+  }
+
+  std::uint64_t key(std::uint32_t anchor, std::size_t slot) const {
+    return static_cast<std::uint64_t>(anchor) << 32 | static_cast<std::uint64_t>(slot % per_anchor_);
+  }
+
+  MinedTriplets finish() {
+    MiningStats& stats = result_.stats;
+    stats.triplets = slots_;
+    stats.anchors = anchors_.size();
+    stats.anchors_skipped = labels_.single_member_classes();
+    stats.neighbors = lists_.neighbors();
+    Counts sum;
+    for (const Scratch& scratch : scratch_) {
+      const Counts& counts = scratch.counts;
+      stats.duplicates_skipped += counts.duplicates_skipped;
+      stats.rank_skipped += counts.rank_skipped;
+      stats.cap_skipped += counts.cap_skipped;
+      stats.negatives_forced += counts.negatives_forced;
+      stats.lists_walked += counts.lists_walked;
+      stats.lists_without_positive += counts.lists_without_positive;
+      stats.lists_without_negative += counts.lists_without_negative;
+      sum.lists_ready += counts.lists_ready;
+      sum.lists_ready_in_half += counts.lists_ready_in_half;
+    }
+    std::vector<float> positives;
+    std::vector<float> negatives;
+    positives.reserve(slots_);
+    negatives.reserve(slots_);
+    std::size_t by_origin[7] = {};
+    for (std::size_t slot = 0; slot < slots_; ++slot) {
+      const TripletOrigin origin = result_.origins[slot];
+      ++by_origin[static_cast<std::size_t>(origin)];
+      if (!is_mined(origin)) continue;
+      negatives.push_back(negative_distances_[slot]);
+      if (origin == TripletOrigin::kMinedOutsidePositive && rows_ == nullptr) continue;
+      positives.push_back(positive_distances_[slot]);
+      const bool violating = violates(positive_distances_[slot], negative_distances_[slot], options_.margin);
+      if (origin == TripletOrigin::kMined) stats.mined_violating += violating;
+      if (origin == TripletOrigin::kMinedOutsidePositive) stats.outside_violating += violating;
+    }
+    stats.mined = by_origin[0];
+    stats.mined_outside_positive = by_origin[1];
+    stats.mined_nearer_positive = by_origin[2];
+    stats.random_no_positive = by_origin[3];
+    stats.random_no_negative = by_origin[4];
+    stats.random_no_farther_positive = by_origin[5];
+    stats.random_by_share = by_origin[6];
+    stats.positive_distances_unknown = negatives.size() - positives.size();
+    require(stats.mined_violating == stats.mined, "a mined triplet with a positive of the list does not violate the margin");
+    parallel_for(2, 1, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t i = begin; i < end; ++i) (i == 0 ? stats.positive_distances : stats.negative_distances) = quantiles_of(i == 0 ? positives : negatives);
+    });
+    suggest(sum.lists_ready, sum.lists_ready_in_half);
+    return std::move(result_);
+  }
+
+  // If too many lists lack a positive or a negative: how long they should be. The share that is not ready is taken to
+  // shrink with each doubling as it did with the last one, from half a list to the whole.
+  void suggest(std::size_t ready, std::size_t ready_in_half) {
+    MiningStats& stats = result_.stats;
+    const std::size_t most = labels_.size() - 1;
+    if (stats.anchors_skipped > 0)
+      stats.note = fmt::format("{} points are alone in their class and never serve as anchors", stats.anchors_skipped);
+    if (stats.lists_walked == 0) return;
+    const auto walked = static_cast<double>(stats.lists_walked);
+    const double short_share = 1.0 - static_cast<double>(ready) / walked;
+    if (short_share <= options_.short_list_tolerance) return;
+
+    std::string advice;
+    if (stats.neighbors >= most) {
+      advice = "the lists hold all points already; a smaller kappa would help";
+    } else {
+      const double half_share = 1.0 - static_cast<double>(ready_in_half) / walked;
+      const double shrink = short_share / half_share;
+      // A tolerance of 0 can be approached only: aim for less than one list.
+      const double aim = std::max(options_.short_list_tolerance, 0.5 / walked);
+      double doublings = static_cast<double>(kMostDoublings);
+      if (shrink < 1) doublings = std::min(doublings, std::log(aim / short_share) / std::log(shrink));
+      const double length = std::ceil(static_cast<double>(stats.neighbors) * std::exp2(doublings));
+      stats.suggested_neighbors = std::clamp(static_cast<std::size_t>(std::min(length, static_cast<double>(most))), stats.neighbors + 1, most);
+      advice = fmt::format("lists of about {} should do{}", stats.suggested_neighbors,
+                           stats.lists_without_negative > stats.lists_without_positive ? ", or a smaller kappa" : "");
+    }
+    if (!stats.note.empty()) stats.note += "; ";
+    stats.note += fmt::format("of the lists of {}, {:.1f} % hold no positive and {:.1f} % no negative beyond the bound: {}", stats.neighbors,
+                              100.0 * static_cast<double>(stats.lists_without_positive) / walked,
+                              100.0 * static_cast<double>(stats.lists_without_negative) / walked, advice);
+  }
+
+  const SmartMinerOptions& options_;
+  const NeighborLists& lists_;
+  const LabelIndex& labels_;
+  const Rows* rows_;
+  std::vector<std::uint32_t> anchors_;
+  std::size_t per_anchor_;
+  std::size_t slots_;
+  std::size_t mined_slots_;
+  KeyedPermutation share_;
+  Buffer<float> positive_distances_;  // of mined triplets; NaN where unknown
+  Buffer<float> negative_distances_;
+  std::vector<std::uint32_t> uses_;  // as a negative, so far; empty without a cap
+  unsigned threads_;
+  std::vector<Scratch> scratch_;
+  MinedTriplets result_;
+};
+
+}  // namespace
+
+void SmartMinerOptions::validate() const {
+  if (!std::isfinite(kappa) || kappa <= 0) throw InvalidArgument(fmt::format("kappa is {}; it must be positive and finite", kappa));
+  if (triplets_per_anchor < 1 || triplets_per_anchor > 65536)
+    throw InvalidArgument(fmt::format("triplets_per_anchor is {}; it must be from 1 to 65536", triplets_per_anchor));
+  if (!(mined_fraction >= 0 && mined_fraction <= 1))
+    throw InvalidArgument(fmt::format("mined_fraction is {}; it must be from 0 to 1", mined_fraction));
+  if (!std::isfinite(margin) || margin <= 0) throw InvalidArgument(fmt::format("margin is {}; it must be positive and finite", margin));
+  if (!(short_list_tolerance >= 0 && short_list_tolerance <= 1))
+    throw InvalidArgument(fmt::format("short_list_tolerance is {}; it must be from 0 to 1", short_list_tolerance));
+}
+
+SmartMiner::SmartMiner(const SmartMinerOptions& options) : options_(options) { options_.validate(); }
+
+MinedTriplets SmartMiner::select(const NeighborLists& lists, const LabelIndex& labels, const Rows* rows, const Progress& progress) const {
+  const auto start = std::chrono::steady_clock::now();
+  labels.require_size(lists.size(), "neighbour lists");
+  if (rows != nullptr) labels.require_size(rows->size(), "embeddings");
+  if (lists.neighbors() == 0) throw InvalidArgument("neighbour lists have length 0; they need at least 1 neighbour each");
+  MinedTriplets result = Selection(options_, lists, labels, rows).run(progress);
+  result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+MinedTriplets SmartMiner::select(const NeighborLists& lists, std::span<const std::int64_t> labels, const Rows* rows,
+                                 const Progress& progress) const {
+  if (labels.size() != lists.size())
+    throw InvalidArgument(fmt::format("there are {} labels but {} neighbour lists; each needs exactly one", labels.size(), lists.size()));
+  return select(lists, LabelIndex(labels), rows, progress);
+}
+
+}  // namespace smartmine
