@@ -21,7 +21,9 @@ enum class Draw : std::uint64_t {
 };
 
 /// The random numbers of one triplet or pair.
-inline Random random_for(std::uint64_t seed, Draw draw, std::uint64_t index) { return Random(seed, static_cast<std::uint64_t>(draw), index); }
+inline Random random_for(std::uint64_t seed, Draw draw, std::uint64_t index) {
+  return Random(seed, static_cast<std::uint64_t>(draw), index);
+}
 
 /// A uniform member of the anchor's class other than the anchor, which must not be alone in it.
 inline std::uint32_t draw_positive(const LabelIndex& labels, std::uint32_t anchor, Random& random) {

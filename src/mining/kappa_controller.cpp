@@ -59,7 +59,8 @@ Fit fit_line(const Values& values, const X& x_of, const Y& y_of) {
 template <class Values>
 std::string why_singular(const Values& values) {
   if (values.size() < 2) return "one pair gives no slope yet";
-  const auto [low, high] = std::minmax_element(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.error < b.error; });
+  const auto [low, high] =
+      std::minmax_element(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.error < b.error; });
   if (high->error - low->error < kLeastSpread) return fmt::format("the last {} errors are too alike for a slope", values.size());
   if (std::all_of(values.begin(), values.end(), [&](const auto& value) { return value.kappa == values.front().kappa; }))
     return fmt::format("kappa was the same in the last {} epochs", values.size());
@@ -86,7 +87,8 @@ class StateReader {
   /// What follows `name` and a space.
   std::string_view field(std::string_view name) {
     const std::string_view text = line();
-    if (!text.starts_with(name) || text.size() <= name.size() || text[name.size()] != ' ') fail(fmt::format("'{}' instead of '{} ...'", text, name));
+    if (!text.starts_with(name) || text.size() <= name.size() || text[name.size()] != ' ')
+      fail(fmt::format("'{}' instead of '{} ...'", text, name));
     return text.substr(name.size() + 1);
   }
 
@@ -95,7 +97,8 @@ class StateReader {
     // from_chars knows no prefix and no locale.
     const std::string_view digits = text.starts_with("0x") ? text.substr(2) : text;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::hex);
-    if (error != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(value)) fail(fmt::format("'{}' is not a number", text));
+    if (error != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(value))
+      fail(fmt::format("'{}' is not a number", text));
     return value;
   }
 
@@ -127,24 +130,29 @@ void KappaControllerOptions::validate() const {
   };
   if (!(target_error > 0 && target_error < 1)) fail("target_error", target_error, "between 0 and 1, both excluded");
   if (!std::isfinite(min_kappa) || min_kappa <= 0) fail("min_kappa", min_kappa, "positive and finite");
-  if (!std::isfinite(max_kappa) || max_kappa <= min_kappa) fail("max_kappa", max_kappa, fmt::format("above min_kappa, {}, and finite", min_kappa));
-  if (!(start >= min_kappa && start <= max_kappa)) fail("start", start, fmt::format("from min_kappa, {}, to max_kappa, {}", min_kappa, max_kappa));
+  if (!std::isfinite(max_kappa) || max_kappa <= min_kappa)
+    fail("max_kappa", max_kappa, fmt::format("above min_kappa, {}, and finite", min_kappa));
+  if (!(start >= min_kappa && start <= max_kappa))
+    fail("start", start, fmt::format("from min_kappa, {}, to max_kappa, {}", min_kappa, max_kappa));
   if (!std::isfinite(max_step) || max_step <= 1) fail("max_step", max_step, "above 1 and finite");
   if (window < 2 || window > 100) fail("window", static_cast<double>(window), "from 2 to 100");
-  if (!(initial_slope >= kSteepest && initial_slope <= kFlattest)) fail("initial_slope", initial_slope, fmt::format("from {} to {}", kSteepest, kFlattest));
+  if (!(initial_slope >= kSteepest && initial_slope <= kFlattest))
+    fail("initial_slope", initial_slope, fmt::format("from {} to {}", kSteepest, kFlattest));
 }
 
 KappaController::KappaController(const KappaControllerOptions& options) : options_(options), kappa_(options.start) { options_.validate(); }
 
 double KappaController::slope_step(const std::vector<Seen>& pairs, std::string& reason) const {
-  const Fit fit = fit_line(pairs, [](const Seen& seen) { return log_odds(seen.error); }, [](const Seen& seen) { return std::log(seen.kappa); });
+  const Fit fit = fit_line(
+      pairs, [](const Seen& seen) { return log_odds(seen.error); }, [](const Seen& seen) { return std::log(seen.kappa); });
   const double weight = kPriorSpread * kPriorSpread;
   const double slope = std::clamp((fit.xy + weight * options_.initial_slope) / (fit.xx + weight), kSteepest, kFlattest);
   const std::string singular = why_singular(pairs);
   if (!singular.empty())
     reason = fmt::format("{}: slope {:.2f}, near the initial one", singular, slope);
   else if (fit.xy >= 0)
-    reason = fmt::format("the last {} pairs say that the error does not fall as kappa grows, which is not believed: slope {:.2f}", pairs.size(), slope);
+    reason = fmt::format("the last {} pairs say that the error does not fall as kappa grows, which is not believed: slope {:.2f}",
+                         pairs.size(), slope);
   else
     reason = fmt::format("slope {:.2f} from the last {} pairs", slope, pairs.size());
   return kappa_ * std::exp(slope * (log_odds(options_.target_error) - log_odds(pairs.back().error)));
@@ -157,10 +165,12 @@ double KappaController::linear_step(const std::vector<Seen>& pairs, std::string&
   };
   const std::string singular = why_singular(pairs);
   if (!singular.empty()) return by_initial_slope(singular);
-  const Fit fit = fit_line(pairs, [](const Seen& seen) { return seen.error; }, [](const Seen& seen) { return seen.kappa; });
+  const Fit fit = fit_line(
+      pairs, [](const Seen& seen) { return seen.error; }, [](const Seen& seen) { return seen.kappa; });
   const double alpha = fit.xy / fit.xx;
   if (alpha >= 0)
-    return by_initial_slope(fmt::format("the last {} pairs say that the error does not fall as kappa grows, which is not believed", pairs.size()));
+    return by_initial_slope(
+        fmt::format("the last {} pairs say that the error does not fall as kappa grows, which is not believed", pairs.size()));
   const double beta = fit.mean_y - alpha * fit.mean_x;
   const double wanted = alpha * options_.target_error + beta;
   reason = fmt::format("kappa = {:.3g} * error + {:.3g} from the last {} pairs asks for {:.3g}", alpha, beta, pairs.size(), wanted);
@@ -174,11 +184,13 @@ double KappaController::saturated_step(double error, std::string& reason) const 
   reason = fmt::format("{} triplet has a loss, which says nothing of how far off kappa is: a full step", too_hard ? "every" : "no");
   // Unless a recent kappa was too far on the other side: then half the way there.
   for (const Seen& seen : window_) {
-    const bool other_side = too_hard ? seen.kappa > kappa_ && seen.error < options_.target_error : seen.kappa < kappa_ && seen.error > options_.target_error;
+    const bool other_side =
+        too_hard ? seen.kappa > kappa_ && seen.error < options_.target_error : seen.kappa < kappa_ && seen.error > options_.target_error;
     const double middle = std::sqrt(seen.kappa * kappa_);
     if (!other_side || (too_hard ? middle >= next : middle <= next)) continue;
     next = middle;
-    reason = fmt::format("{} triplet has a loss: half the way to {:.4g}, which was too {}", too_hard ? "every" : "no", seen.kappa, too_hard ? "large" : "small");
+    reason = fmt::format("{} triplet has a loss: half the way to {:.4g}, which was too {}", too_hard ? "every" : "no", seen.kappa,
+                         too_hard ? "large" : "small");
   }
   return next;
 }
@@ -194,7 +206,8 @@ void KappaController::observe(double training_error) {
   } else {
     // Saturated pairs would spoil a fit.
     std::vector<Seen> pairs;
-    std::copy_if(window_.begin(), window_.end(), std::back_inserter(pairs), [](const Seen& seen) { return seen.error > 0 && seen.error < 1; });
+    std::copy_if(window_.begin(), window_.end(), std::back_inserter(pairs),
+                 [](const Seen& seen) { return seen.error > 0 && seen.error < 1; });
     next = options_.fit == KappaFit::kLogOdds ? slope_step(pairs, reason) : linear_step(pairs, reason);
     const double bounded = std::clamp(next, kappa_ / options_.max_step, kappa_ * options_.max_step);
     if (bounded != next) reason += fmt::format("; step held to a factor of {:.3g}", options_.max_step);
@@ -202,7 +215,8 @@ void KappaController::observe(double training_error) {
   }
   const double kept = std::clamp(next, options_.min_kappa, options_.max_kappa);
   if (kept != next) reason += fmt::format("; held at the {} end of the range, {:.3g}", kept > next ? "lower" : "upper", kept);
-  explanation_ = fmt::format("training error {:.3f}, target {:.3f}: kappa {:.4g} -> {:.4g}; {}", training_error, options_.target_error, kappa_, kept, reason);
+  explanation_ = fmt::format("training error {:.3f}, target {:.3f}: kappa {:.4g} -> {:.4g}; {}", training_error, options_.target_error,
+                             kappa_, kept, reason);
   kappa_ = kept;
 }
 
@@ -239,7 +253,8 @@ void KappaController::load(std::string_view state) {
 void KappaScheduleOptions::validate() const {
   if (!std::isfinite(start) || start <= 0) throw InvalidArgument(fmt::format("start is {}; it must be positive and finite", start));
   if (!(factor > 0 && factor <= 1)) throw InvalidArgument(fmt::format("factor is {}; it must be above 0 and at most 1", factor));
-  if (!(floor > 0 && floor <= start)) throw InvalidArgument(fmt::format("floor is {}; it must be positive and at most start, {}", floor, start));
+  if (!(floor > 0 && floor <= start))
+    throw InvalidArgument(fmt::format("floor is {}; it must be positive and at most start, {}", floor, start));
 }
 
 KappaSchedule::KappaSchedule(const KappaScheduleOptions& options) : options_(options), kappa_(options.start) { options_.validate(); }

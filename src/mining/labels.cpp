@@ -40,10 +40,12 @@ void index_by_sorting(std::span<const std::int64_t> labels, std::vector<std::uin
 
 LabelIndex::LabelIndex(std::span<const std::int64_t> labels) {
   if (labels.empty()) throw InvalidArgument("labels are empty; every embedding needs one");
-  if (labels.size() > kMaxRows) throw InvalidArgument(fmt::format("there are {} labels; at most {} are supported", labels.size(), kMaxRows));
+  if (labels.size() > kMaxRows)
+    throw InvalidArgument(fmt::format("there are {} labels; at most {} are supported", labels.size(), kMaxRows));
   const auto [lowest, highest] = std::minmax_element(labels.begin(), labels.end());
   if (*lowest == *highest)
-    throw InvalidArgument(fmt::format("labels name one class only ({} for all {} points); triplets need at least 2", *lowest, labels.size()));
+    throw InvalidArgument(
+        fmt::format("labels name one class only ({} for all {} points); triplets need at least 2", *lowest, labels.size()));
 
   class_of_.resize(labels.size());
   const std::uint64_t range = static_cast<std::uint64_t>(*highest) - static_cast<std::uint64_t>(*lowest);

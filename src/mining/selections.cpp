@@ -16,8 +16,8 @@ namespace smartmine {
 namespace {
 
 constexpr std::size_t kGrain = 4096;
-constexpr std::size_t kLanes = 32;         // points whose distances to an anchor are summed side by side
-constexpr std::size_t kAnchorTile = 64;    // anchors that share a block of points while it is in cache
+constexpr std::size_t kLanes = 32;       // points whose distances to an anchor are summed side by side
+constexpr std::size_t kAnchorTile = 64;  // anchors that share a block of points while it is in cache
 
 struct Farthest {
   float distance = -1;
@@ -130,11 +130,13 @@ std::vector<Triplet> semihard_triplets(const Rows& batch, const LabelIndex& labe
       if (labels.class_of(point) != own) negatives.emplace_back(squared_distance(batch[anchor], batch[point], batch.dimension()), point);
     std::sort(negatives.begin(), negatives.end());
     const float largest = negatives.back().first;
-    const auto farthest = std::partition_point(negatives.begin(), negatives.end(), [&](const auto& entry) { return entry.first < largest; });
+    const auto farthest =
+        std::partition_point(negatives.begin(), negatives.end(), [&](const auto& entry) { return entry.first < largest; });
     for (const std::uint32_t positive : labels.members(own)) {
       if (positive == anchor) continue;
       const float distance = squared_distance(batch[anchor], batch[positive], batch.dimension());
-      const auto farther = std::partition_point(negatives.begin(), negatives.end(), [&](const auto& entry) { return entry.first <= distance; });
+      const auto farther =
+          std::partition_point(negatives.begin(), negatives.end(), [&](const auto& entry) { return entry.first <= distance; });
       result.push_back({anchor, positive, farther != negatives.end() ? farther->second : farthest->second});
     }
   }

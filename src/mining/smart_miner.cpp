@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kGrain = 2048;
-constexpr int kRandomTries = 256;       // for a random negative that is neither used nor worn out
-constexpr std::size_t kScan = 4096;     // and then so many in a row
+constexpr int kRandomTries = 256;    // for a random negative that is neither used nor worn out
+constexpr std::size_t kScan = 4096;  // and then so many in a row
 constexpr std::size_t kMostDoublings = 4;
 
 struct List {
@@ -58,8 +58,9 @@ bool is_sound(std::uint32_t anchor, const List& list, std::size_t points) {
 }
 
 bool violates(float positive_distance, float negative_distance, double margin) {
-  // 1 - d(a,n) / (d(a,p) + m) > 0, without the division.
-  return std::sqrt(static_cast<double>(negative_distance)) < std::sqrt(static_cast<double>(positive_distance)) + margin;
+  // 1 - d(a,n) / (d(a,p) + m) > 0, without the division. A margin may be lost beside huge distances; order never is.
+  return negative_distance <= positive_distance ||
+         std::sqrt(static_cast<double>(negative_distance)) < std::sqrt(static_cast<double>(positive_distance)) + margin;
 }
 
 Quantiles quantiles_of(std::vector<float>& values) {
@@ -123,20 +124,20 @@ class Selection {
     std::vector<std::uint8_t> unfinished(anchors_.size(), 0);
     const bool may_extend = options_.longer_lists && next_length(lists_.neighbors()) > lists_.neighbors();
     const auto list_of = [&](std::size_t index) { return List{lists_.ids(anchors_[index]), lists_.distances(anchors_[index])}; };
-    pass(anchors_.size(), progress, [](std::size_t i) { return i; }, list_of, [&](std::size_t index, Scratch& scratch) {
-      unfinished[index] = !fill(index, list_of(index), true, !may_extend, scratch);
-    });
+    pass(
+        anchors_.size(), progress, [](std::size_t i) { return i; }, list_of,
+        [&](std::size_t index, Scratch& scratch) { unfinished[index] = !fill(index, list_of(index), true, !may_extend, scratch); });
     if (may_extend) extend(unfinished, progress);
     return finish();
   }
 
  private:
   struct Scratch {
-    std::vector<std::uint32_t> negatives;        // places in the list, in order [NEG]
-    std::vector<std::uint32_t> positives;        // place of the positive for each of the first of them [POS]
+    std::vector<std::uint32_t> negatives;  // places in the list, in order [NEG]
+    std::vector<std::uint32_t> positives;  // place of the positive for each of the first of them [POS]
     bool has_positive = false;
-    std::vector<std::uint32_t> inside;           // places of all positives of the list; filled when first needed
-    std::vector<std::uint32_t> outside;          // members of the class that are not in the list
+    std::vector<std::uint32_t> inside;   // places of all positives of the list; filled when first needed
+    std::vector<std::uint32_t> outside;  // members of the class that are not in the list
     Counts counts;
   };
 
@@ -184,13 +185,14 @@ class Selection {
       std::transform(waiting.begin(), waiting.end(), asked.begin(), [&](std::uint32_t index) { return anchors_[index]; });
       const NeighborLists longer = options_.longer_lists(asked, length);
       if (longer.size() != asked.size() || longer.neighbors() != length)
-        throw InvalidArgument(fmt::format("longer_lists gave {} lists of {}; {} lists of {} were asked for", longer.size(), longer.neighbors(),
-                                          asked.size(), length));
+        throw InvalidArgument(fmt::format("longer_lists gave {} lists of {}; {} lists of {} were asked for", longer.size(),
+                                          longer.neighbors(), asked.size(), length));
       result_.stats.extended_neighbors = length;
       std::vector<std::uint8_t> still(waiting.size(), 0);
       const auto list_of = [&](std::size_t i) { return List{longer.ids(i), longer.distances(i)}; };
-      pass(waiting.size(), progress, [&](std::size_t i) { return waiting[i]; }, list_of,
-           [&](std::size_t i, Scratch& scratch) { still[i] = !fill(waiting[i], list_of(i), false, last, scratch); });
+      pass(
+          waiting.size(), progress, [&](std::size_t i) { return waiting[i]; }, list_of,
+          [&](std::size_t i, Scratch& scratch) { still[i] = !fill(waiting[i], list_of(i), false, last, scratch); });
       std::size_t kept = 0;
       for (std::size_t i = 0; i < waiting.size(); ++i)
         if (still[i]) waiting[kept++] = waiting[i];
@@ -253,7 +255,8 @@ class Selection {
 
     const double bound = options_.kappa * static_cast<double>(list.distances[place]);
     const auto rest = list.distances.subspan(place + 1);
-    const auto beyond = std::partition_point(rest.begin(), rest.end(), [&](float distance) { return static_cast<double>(distance) < bound; });
+    const auto beyond =
+        std::partition_point(rest.begin(), rest.end(), [&](float distance) { return static_cast<double>(distance) < bound; });
     for (place = count - static_cast<std::size_t>(rest.end() - beyond); place < count; ++place) {
       const std::uint32_t id = list.ids[place];
       if (class_of[id] == own) {
@@ -411,7 +414,8 @@ class Selection {
     stats.positive_distances_unknown = negatives.size() - positives.size();
     require(stats.mined_violating == stats.mined, "a mined triplet with a positive of the list does not violate the margin");
     parallel_for(2, 1, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
-      for (std::size_t i = begin; i < end; ++i) (i == 0 ? stats.positive_distances : stats.negative_distances) = quantiles_of(i == 0 ? positives : negatives);
+      for (std::size_t i = begin; i < end; ++i)
+        (i == 0 ? stats.positive_distances : stats.negative_distances) = quantiles_of(i == 0 ? positives : negatives);
     });
     suggest(sum.lists_ready, sum.lists_ready_in_half);
     return std::move(result_);
@@ -424,6 +428,9 @@ class Selection {
     const std::size_t most = labels_.size() - 1;
     if (stats.anchors_skipped > 0)
       stats.note = fmt::format("{} points are alone in their class and never serve as anchors", stats.anchors_skipped);
+    if (stats.extended_neighbors > 0)
+      stats.note += fmt::format("{}longer lists, up to {}, were asked for {} anchors", stats.note.empty() ? "" : "; ",
+                                stats.extended_neighbors, stats.extended_anchors);
     if (stats.lists_walked == 0) return;
     const auto walked = static_cast<double>(stats.lists_walked);
     const double short_share = 1.0 - static_cast<double>(ready) / walked;
@@ -440,13 +447,14 @@ class Selection {
       double doublings = static_cast<double>(kMostDoublings);
       if (shrink < 1) doublings = std::min(doublings, std::log(aim / short_share) / std::log(shrink));
       const double length = std::ceil(static_cast<double>(stats.neighbors) * std::exp2(doublings));
-      stats.suggested_neighbors = std::clamp(static_cast<std::size_t>(std::min(length, static_cast<double>(most))), stats.neighbors + 1, most);
+      stats.suggested_neighbors =
+          std::clamp(static_cast<std::size_t>(std::min(length, static_cast<double>(most))), stats.neighbors + 1, most);
       advice = fmt::format("lists of about {} should do{}", stats.suggested_neighbors,
                            stats.lists_without_negative > stats.lists_without_positive ? ", or a smaller kappa" : "");
     }
     if (!stats.note.empty()) stats.note += "; ";
-    stats.note += fmt::format("of the lists of {}, {:.1f} % hold no positive and {:.1f} % no negative beyond the bound: {}", stats.neighbors,
-                              100.0 * static_cast<double>(stats.lists_without_positive) / walked,
+    stats.note += fmt::format("of the lists of {}, {:.1f} % hold no positive and {:.1f} % no negative beyond the bound: {}",
+                              stats.neighbors, 100.0 * static_cast<double>(stats.lists_without_positive) / walked,
                               100.0 * static_cast<double>(stats.lists_without_negative) / walked, advice);
   }
 

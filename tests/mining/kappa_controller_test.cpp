@@ -49,9 +49,8 @@ std::vector<Plant> plants() {
         all.push_back({fmt::format("{}, {} at kappa {}", name, target, settling), target, settling, error});
       };
       for (const double steepness : {1.0, 2.0, 3.0})
-        add(fmt::format("logistic in log kappa, steepness {}", steepness), [=](double kappa) {
-          return 1 / (1 + std::exp(-std::log(target / (1 - target)) + steepness * std::log(kappa / settling)));
-        });
+        add(fmt::format("logistic in log kappa, steepness {}", steepness),
+            [=](double kappa) { return 1 / (1 + std::exp(-std::log(target / (1 - target)) + steepness * std::log(kappa / settling))); });
       add("exponential", [=](double kappa) { return std::pow(target, kappa / settling); });
       for (const double slope : {0.05, 0.1, 0.2})
         add(fmt::format("linear, slope {}", slope), [=](double kappa) { return target - slope * (kappa - settling); });
@@ -60,9 +59,9 @@ std::vector<Plant> plants() {
 }
 
 struct Track {
-  std::size_t arrived = 0;       // the first epoch, counted from 1, with an error within 0.05 of the target
-  std::size_t epochs_off = 0;    // epochs from the fifth on that are farther off than 0.05 and the noise explain
-  double worst_late = 0;         // largest distance from the target from the fifth epoch on, without the noise
+  std::size_t arrived = 0;     // the first epoch, counted from 1, with an error within 0.05 of the target
+  std::size_t epochs_off = 0;  // epochs from the fifth on that are farther off than 0.05 and the noise explain
+  double worst_late = 0;       // largest distance from the target from the fifth epoch on, without the noise
 };
 
 Track follow(KappaPolicy& policy, const Plant& plant, double noise, double drift, std::uint64_t seed, std::size_t epochs = 20) {
@@ -333,11 +332,13 @@ TEST(KappaController, NamesTheLineOfADamagedState) {
   EXPECT_THAT(message(head + "kappa 0x1p+1\npairs 1\npair 0x1p-1\n"), HasSubstr("line 4: '0x1p-1' is not an error and a kappa"));
   EXPECT_THAT(message(head + "kappa 0x1p+1\npairs 1\npair 0x1p+1 0x1p+1\n"), HasSubstr("line 4: error 2 is not from 0 to 1"));
   EXPECT_THAT(message(sound + "more\n"), HasSubstr("line 7: there is more text"));
-  for (std::size_t length = 0; length < sound.size(); ++length) EXPECT_THAT(message(sound.substr(0, length)), HasSubstr("saved state of kappa, line"));
+  for (std::size_t length = 0; length < sound.size(); ++length)
+    EXPECT_THAT(message(sound.substr(0, length)), HasSubstr("saved state of kappa, line"));
 }
 
 TEST(KappaSchedule, DecaysByItsFactorToItsFloor) {
-  const std::unique_ptr<KappaPolicy> policy = std::make_unique<KappaSchedule>(KappaScheduleOptions{.start = 8, .factor = 0.5, .floor = 1.5});
+  const std::unique_ptr<KappaPolicy> policy =
+      std::make_unique<KappaSchedule>(KappaScheduleOptions{.start = 8, .factor = 0.5, .floor = 1.5});
   std::vector<double> kappas;
   for (const double error : {0.9, 0.1, 1.0, 0.0}) {
     kappas.push_back(policy->kappa());

@@ -94,7 +94,8 @@ TEST(RandomMiner, GivesTheSameTripletsAtAnyNumberOfThreadsAndOthersForAnotherSee
   const Points points = clouds(5000, 50, 1.0, 3);
   const LabelIndex index(points.labels);
   const auto one = RandomMiner({.count = 12345, .seed = 3, .threads = 1}).select(index).triplets;
-  for (const unsigned threads : {2U, 3U, 8U}) EXPECT_EQ(RandomMiner({.count = 12345, .seed = 3, .threads = threads}).select(index).triplets, one);
+  for (const unsigned threads : {2U, 3U, 8U})
+    EXPECT_EQ(RandomMiner({.count = 12345, .seed = 3, .threads = threads}).select(index).triplets, one);
   EXPECT_NE(RandomMiner({.count = 12345, .seed = 4, .threads = 1}).select(index).triplets, one);
 }
 
@@ -138,7 +139,8 @@ TEST(SemihardTriplets, AreTheNearestNegativesFartherThanThePositiveOrTheFarthest
             if (points.labels[n] == points.labels[a]) continue;
             const float distance = points.distance(a, n);
             if (farther && distance <= points.distance(a, p)) continue;
-            if (found == points.size() || (farther ? distance < points.distance(a, found) : distance > points.distance(a, found))) found = n;
+            if (found == points.size() || (farther ? distance < points.distance(a, found) : distance > points.distance(a, found)))
+              found = n;
           }
           return found;
         };
@@ -190,8 +192,10 @@ TEST(HardPairs, HoldTheHardestPairsOfAllOnceTheSampleIsLargeEnough) {
   float nearest_negative = std::numeric_limits<float>::infinity();
   for (std::uint32_t a = 0; a < points.size(); ++a)
     for (std::uint32_t b = 0; b < a; ++b) {
-      if (points.labels[a] == points.labels[b]) farthest_positive = std::max(farthest_positive, points.distance(a, b));
-      else nearest_negative = std::min(nearest_negative, points.distance(a, b));
+      if (points.labels[a] == points.labels[b])
+        farthest_positive = std::max(farthest_positive, points.distance(a, b));
+      else
+        nearest_negative = std::min(nearest_negative, points.distance(a, b));
     }
   const HardPairs hard = hard_pairs(points.rows(), index, {.sampled = 40000, .kept = 1});
   EXPECT_EQ(hard.positives[0].distance, farthest_positive);
@@ -226,7 +230,8 @@ TEST(Selections, RefuseBadInputByName) {
   EXPECT_THAT(message_of([&] { hardest_triplets(fewer, index); }), HasSubstr("20 labels but 19 embeddings"));
   EXPECT_THAT(message_of([&] { semihard_triplets(fewer, index); }), HasSubstr("20 labels but 19 embeddings"));
   EXPECT_THAT(message_of([&] { hard_pairs(fewer, index, {}); }), HasSubstr("20 labels but 19 embeddings"));
-  EXPECT_THAT(message_of([&] { hard_pairs(points.rows(), index, {.sampled = 5, .kept = 6}); }), HasSubstr("kept is 6; it must be from 1 to sampled, 5"));
+  EXPECT_THAT(message_of([&] { hard_pairs(points.rows(), index, {.sampled = 5, .kept = 6}); }),
+              HasSubstr("kept is 6; it must be from 1 to sampled, 5"));
   EXPECT_THAT(message_of([&] { hard_pairs(points.rows(), index, {.sampled = 0}); }), HasSubstr("sampled is 0"));
   Points broken = points;
   broken.values[13] = std::numeric_limits<float>::quiet_NaN();

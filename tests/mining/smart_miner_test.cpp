@@ -34,14 +34,15 @@ std::string message_of(const Call& call) {
 
 struct Expected {
   TripletOrigin origin = TripletOrigin::kRandomByShare;
-  std::uint32_t positive = 0;           // of kMined and kMinedNearerPositive
-  std::uint32_t negative = 0;           // of all mined kinds
-  std::set<std::uint32_t> outside;      // allowed positives of kMinedOutsidePositive
+  std::uint32_t positive = 0;       // of kMined and kMinedNearerPositive
+  std::uint32_t negative = 0;       // of all mined kinds
+  std::set<std::uint32_t> outside;  // allowed positives of kMinedOutsidePositive
 };
 
 /// The paper's algorithm "Triplet Selection" with its lists spelled out: `count` triplets of one anchor, all mined.
-std::vector<Expected> select_by_the_paper(const Points& points, std::uint32_t anchor, std::span<const std::uint32_t> ids, std::span<const float> distances,
-                                          const SmartMinerOptions& options, std::size_t count, const std::vector<std::size_t>& uses = {}) {
+std::vector<Expected> select_by_the_paper(const Points& points, std::uint32_t anchor, std::span<const std::uint32_t> ids,
+                                          std::span<const float> distances, const SmartMinerOptions& options, std::size_t count,
+                                          const std::vector<std::size_t>& uses = {}) {
   struct Positive {
     std::uint32_t id;
     float distance;
@@ -91,7 +92,8 @@ std::vector<Expected> select_by_the_paper(const Points& points, std::uint32_t an
     if (outside.empty()) {
       triplet.origin = TripletOrigin::kMinedNearerPositive;
       triplet.positive = farthest_in_list.first;
-      const double loss = 1 - std::sqrt(static_cast<double>(negatives[0].second)) / (std::sqrt(static_cast<double>(farthest_in_list.second)) + options.margin);
+      const double loss = 1 - std::sqrt(static_cast<double>(negatives[0].second)) /
+                                  (std::sqrt(static_cast<double>(farthest_in_list.second)) + options.margin);
       if (loss <= 0) triplet.origin = TripletOrigin::kRandomNoFartherPositive;
     }
     for (const Positive& positive : positives) {
@@ -107,11 +109,13 @@ std::vector<Expected> select_by_the_paper(const Points& points, std::uint32_t an
 }
 
 /// Everything that must be true of a selection, against the reference. Returns what went wrong first, or nothing.
-std::string compare_with_the_paper(const Points& points, const NeighborLists& lists, const SmartMinerOptions& options, const MinedTriplets& mined) {
+std::string compare_with_the_paper(const Points& points, const NeighborLists& lists, const SmartMinerOptions& options,
+                                   const MinedTriplets& mined) {
   const LabelIndex index(points.labels);
   const std::vector<std::uint32_t> anchors = index.anchors();
   const std::size_t per_anchor = options.triplets_per_anchor;
-  if (mined.triplets.size() != anchors.size() * per_anchor || mined.origins.size() != mined.triplets.size()) return "wrong number of triplets";
+  if (mined.triplets.size() != anchors.size() * per_anchor || mined.origins.size() != mined.triplets.size())
+    return "wrong number of triplets";
   const bool capped = options.max_negative_uses > 0;
   std::vector<std::size_t> uses(capped ? points.size() : 0, 0);
   const KeyedPermutation order(anchors.size(), options.seed, Draw::kAnchorOrder, anchors.size());
@@ -136,7 +140,8 @@ std::string compare_with_the_paper(const Points& points, const NeighborLists& li
       if (capped) ++uses[triplet.negative];
       if (origin == TripletOrigin::kRandomByShare) continue;
       const Expected& want = expected[next++];
-      if (origin != want.origin) return where + fmt::format("origin {} instead of {}", static_cast<int>(origin), static_cast<int>(want.origin));
+      if (origin != want.origin)
+        return where + fmt::format("origin {} instead of {}", static_cast<int>(origin), static_cast<int>(want.origin));
       if (is_mined(origin) && triplet.negative != want.negative) return where + "another negative";
       if (origin == TripletOrigin::kMinedOutsidePositive) {
         if (!want.outside.contains(triplet.positive)) return where + "the positive is in the list";
@@ -144,17 +149,24 @@ std::string compare_with_the_paper(const Points& points, const NeighborLists& li
         return where + "another positive";
       }
     }
-    if (negatives.size() != per_anchor && mined.stats.negatives_forced == 0) return fmt::format("anchor {}: a negative serves twice", anchor);
+    if (negatives.size() != per_anchor && mined.stats.negatives_forced == 0)
+      return fmt::format("anchor {}: a negative serves twice", anchor);
   }
   const auto mined_slots = std::llround(options.mined_fraction * static_cast<double>(mined.triplets.size()));
   if (by_share != mined.triplets.size() - static_cast<std::size_t>(mined_slots)) return "the share of mined triplets is off";
-  if (capped && mined.stats.negatives_forced == 0 && *std::max_element(uses.begin(), uses.end()) > options.max_negative_uses) return "over the cap";
+  if (capped && mined.stats.negatives_forced == 0 && *std::max_element(uses.begin(), uses.end()) > options.max_negative_uses)
+    return "over the cap";
   return {};
 }
 
 std::vector<TripletOrigin> all_origins() {
-  return {TripletOrigin::kMined,           TripletOrigin::kMinedOutsidePositive,    TripletOrigin::kMinedNearerPositive, TripletOrigin::kRandomNoPositive,
-          TripletOrigin::kRandomNoNegative, TripletOrigin::kRandomNoFartherPositive, TripletOrigin::kRandomByShare};
+  return {TripletOrigin::kMined,
+          TripletOrigin::kMinedOutsidePositive,
+          TripletOrigin::kMinedNearerPositive,
+          TripletOrigin::kRandomNoPositive,
+          TripletOrigin::kRandomNoNegative,
+          TripletOrigin::kRandomNoFartherPositive,
+          TripletOrigin::kRandomByShare};
 }
 
 TEST(SmartMiner, SelectsWhatThePaperSelectsOverManySeedsAndOptions) {
@@ -175,7 +187,8 @@ TEST(SmartMiner, SelectsWhatThePaperSelectsOverManySeedsAndOptions) {
                                         .min_negative_rank = random.below(3) == 0 ? random.below(10) : 0,
                                         .max_negative_uses = random.below(3) == 0 ? 1 + random.below(8) : 0};
         const MinedTriplets mined = SmartMiner(options).select(lists, points.labels);
-        ASSERT_EQ(compare_with_the_paper(points, lists, options, mined), "") << "seed " << seed << ", kappa " << kappa << ", per anchor " << per_anchor;
+        ASSERT_EQ(compare_with_the_paper(points, lists, options, mined), "")
+            << "seed " << seed << ", kappa " << kappa << ", per anchor " << per_anchor;
         for (const TripletOrigin origin : mined.origins) ++seen[origin];
       }
   for (const TripletOrigin origin : all_origins()) EXPECT_GT(seen[origin], 100U) << static_cast<int>(origin);
@@ -208,9 +221,8 @@ TEST(SmartMiner, SelectsWhatThePaperSelectsAmongDuplicatesAndTies) {
 
 /// The dozen points of docs/mining.md: the anchor 0, its positives 1 and 2, four negatives around, five points far off.
 Points dozen() {
-  return {2,
-          {0, 0, 1, 0, -1, -2, 0.5, 0.5, -1, 1, 1.5, -0.5, 1, 1.5, 4, 3, 5, 1, -4, 3, -5, -1, 3, -4},
-          {1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3}};
+  return {
+      2, {0, 0, 1, 0, -1, -2, 0.5, 0.5, -1, 1, 1.5, -0.5, 1, 1.5, 4, 3, 5, 1, -4, 3, -5, -1, 3, -4}, {1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3}};
 }
 
 TEST(SmartMiner, FindsNothingInsideALargeBoundaryAndOneViolatingTripletBeyondASmallerOne) {
@@ -242,9 +254,9 @@ TEST(SmartMiner, TakesTheBoundItselfAsBeyond) {
 /// All of a result but the time it took.
 auto contents(const MinedTriplets& mined) {
   const MiningStats& s = mined.stats;
-  return std::tuple(mined.triplets, mined.origins, s.positive_distances.values, s.negative_distances.values, s.duplicates_skipped, s.rank_skipped,
-                    s.cap_skipped, s.negatives_forced, s.lists_without_positive, s.lists_without_negative, s.suggested_neighbors, s.extended_anchors,
-                    s.extended_neighbors, s.outside_violating, s.note);
+  return std::tuple(mined.triplets, mined.origins, s.positive_distances.values, s.negative_distances.values, s.duplicates_skipped,
+                    s.rank_skipped, s.cap_skipped, s.negatives_forced, s.lists_without_positive, s.lists_without_negative,
+                    s.suggested_neighbors, s.extended_anchors, s.extended_neighbors, s.outside_violating, s.note);
 }
 
 TEST(SmartMiner, GivesTheSameResultAtAnyNumberOfThreads) {
@@ -253,8 +265,10 @@ TEST(SmartMiner, GivesTheSameResultAtAnyNumberOfThreads) {
   const Rows rows = points.rows();
   for (const std::size_t cap : {0, 3})
     for (const bool extend : {false, true}) {
-      SmartMinerOptions options{.kappa = 2, .triplets_per_anchor = 3, .mined_fraction = 0.7, .seed = 11, .threads = 1, .max_negative_uses = cap};
-      if (extend) options.longer_lists = [&](std::span<const std::uint32_t> of, std::size_t neighbors) { return brute_lists(points, of, neighbors); };
+      SmartMinerOptions options{
+          .kappa = 2, .triplets_per_anchor = 3, .mined_fraction = 0.7, .seed = 11, .threads = 1, .max_negative_uses = cap};
+      if (extend)
+        options.longer_lists = [&](std::span<const std::uint32_t> of, std::size_t neighbors) { return brute_lists(points, of, neighbors); };
       options.longest_list = 80;
       const auto one = contents(SmartMiner(options).select(lists, points.labels, &rows));
       for (const unsigned threads : {2U, 3U, 8U}) {
@@ -377,9 +391,11 @@ TEST(SmartMiner, HitsTheShareExactlyAndScattersIt) {
   const NeighborLists lists = brute_lists(points, 30);
   for (const double share : {0.0, 0.02, 0.5, 0.9, 1.0}) {
     const MinedTriplets mined = SmartMiner({.kappa = 1.5, .mined_fraction = share}).select(lists, points.labels);
-    EXPECT_EQ(mined.stats.random_by_share, mined.stats.triplets - static_cast<std::size_t>(std::llround(share * static_cast<double>(mined.stats.triplets))));
+    EXPECT_EQ(mined.stats.random_by_share,
+              mined.stats.triplets - static_cast<std::size_t>(std::llround(share * static_cast<double>(mined.stats.triplets))));
     std::vector<int> tenths(10, 0);
-    for (std::size_t i = 0; i < mined.origins.size(); ++i) tenths[i * 10 / mined.origins.size()] += mined.origins[i] != TripletOrigin::kRandomByShare;
+    for (std::size_t i = 0; i < mined.origins.size(); ++i)
+      tenths[i * 10 / mined.origins.size()] += mined.origins[i] != TripletOrigin::kRandomByShare;
     if (share > 0 && share < 1) {
       EXPECT_LT(chi_square_excess(tenths), 5) << share;
     }
@@ -482,7 +498,8 @@ TEST(SmartMiner, KeepsHubsUnderTheCap) {
   EXPECT_GT(capped.stats.cap_skipped, 0U);
   EXPECT_EQ(compare_with_the_paper(points, lists, {.kappa = 1.5, .max_negative_uses = 2}, capped), "");
   // More triplets than all negatives together may serve.
-  const MinedTriplets impossible = SmartMiner({.kappa = 1.5, .triplets_per_anchor = 3, .max_negative_uses = 2}).select(lists, points.labels);
+  const MinedTriplets impossible =
+      SmartMiner({.kappa = 1.5, .triplets_per_anchor = 3, .max_negative_uses = 2}).select(lists, points.labels);
   EXPECT_GT(impossible.stats.negatives_forced, 0U);
 }
 
@@ -529,6 +546,8 @@ TEST(SmartMiner, AsksForLongerListsForJustTheAnchorsThatNeedThem) {
     EXPECT_EQ(asked, decltype(asked)(expected_asked.begin(), expected_asked.end()));
     EXPECT_EQ(mined.stats.extended_anchors, expected_asked.begin()->second.size());
     EXPECT_EQ(mined.stats.extended_neighbors, expected_asked.rbegin()->first);
+    EXPECT_THAT(mined.stats.note, HasSubstr(fmt::format("longer lists, up to {}, were asked for {} anchors", expected_asked.rbegin()->first,
+                                                        expected_asked.begin()->second.size())));
     if (longest == 0) {
       EXPECT_EQ(mined.stats.random_no_positive, 0U);
     }
@@ -608,6 +627,14 @@ TEST(SmartMiner, FallsBackToRandomTripletsWhenAllPointsAreInOnePlace) {
   EXPECT_GT(unguarded.stats.mined, 0U);
 }
 
+TEST(SmartMiner, MinesTiesAmongHugeDistances) {
+  // A margin of 0.2 is lost beside distances of 1e16, yet a positive as far as the negative violates it.
+  const Points points{2, {0, 0, 1e15F, 0, 0, 1e16F, 1e16F, 0}, {1, 1, 2, 1}};
+  const MinedTriplets mined = SmartMiner({.kappa = 2}).select(brute_lists(points, 3), points.labels);
+  EXPECT_EQ(mined.triplets[0], (Triplet{0, 3, 2}));
+  EXPECT_EQ(mined.stats.mined_violating, mined.stats.mined);
+}
+
 TEST(SmartMiner, NamesThePlaceThatIsWrongWithAList) {
   const Points points = clouds(5000, 10, 1.0, 3, 2);
   const NeighborLists sound = brute_lists(points, 10);
@@ -670,9 +697,11 @@ TEST(SmartMiner, RefusesBadOptionsByName) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const double kappa : {0.0, -1.0, kNan, kInfinity})
-    EXPECT_THAT(message_of([&] { SmartMiner({.kappa = kappa}); }), HasSubstr(fmt::format("kappa is {}; it must be positive and finite", kappa)));
+    EXPECT_THAT(message_of([&] { SmartMiner({.kappa = kappa}); }),
+                HasSubstr(fmt::format("kappa is {}; it must be positive and finite", kappa)));
   EXPECT_THAT(message_of([&] { SmartMiner({.triplets_per_anchor = 0}); }), HasSubstr("triplets_per_anchor is 0"));
-  for (const double share : {-0.1, 1.1, kNan}) EXPECT_THAT(message_of([&] { SmartMiner({.mined_fraction = share}); }), HasSubstr("mined_fraction is"));
+  for (const double share : {-0.1, 1.1, kNan})
+    EXPECT_THAT(message_of([&] { SmartMiner({.mined_fraction = share}); }), HasSubstr("mined_fraction is"));
   for (const double margin : {0.0, -0.2, kNan}) EXPECT_THAT(message_of([&] { SmartMiner({.margin = margin}); }), HasSubstr("margin is"));
   EXPECT_THAT(message_of([&] { SmartMiner({.short_list_tolerance = 2}); }), HasSubstr("short_list_tolerance is 2"));
 }
@@ -681,12 +710,13 @@ TEST(SmartMiner, StopsWhenProgressSaysSo) {
   const Points points = clouds(3000, 10, 1.0, 3, 2);
   const NeighborLists lists = brute_lists(points, 5);
   std::size_t calls = 0;
-  EXPECT_THROW(SmartMiner({.threads = 1}).select(lists, points.labels, nullptr,
-                                                 [&](const ProgressEvent& event) {
-                                                   ++calls;
-                                                   EXPECT_EQ(event.stage, "select");
-                                                   return false;
-                                                 }),
+  EXPECT_THROW(SmartMiner({.threads = 1})
+                   .select(lists, points.labels, nullptr,
+                           [&](const ProgressEvent& event) {
+                             ++calls;
+                             EXPECT_EQ(event.stage, "select");
+                             return false;
+                           }),
                Cancelled);
   EXPECT_EQ(calls, 1U);
 }

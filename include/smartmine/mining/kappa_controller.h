@@ -35,12 +35,12 @@ enum class KappaFit {
 
 /// Options of the controller; names in brackets are the paper's.
 struct KappaControllerOptions {
-  double target_error = 0.6;    ///< Training error to hold [e_t, 0.5-0.75]. Between 0 and 1, both excluded.
-  double start = 4;             ///< First kappa, within the range below.
-  double min_kappa = 1;         ///< Positive, finite.
-  double max_kappa = 64;        ///< Above min_kappa, finite.
-  double max_step = 2;          ///< An epoch changes kappa by at most this factor. Above 1, finite.
-  std::size_t window = 3;       ///< Pairs the fit looks at. From 2 to 100.
+  double target_error = 0.6;  ///< Training error to hold [e_t, 0.5-0.75]. Between 0 and 1, both excluded.
+  double start = 4;           ///< First kappa, within the range below.
+  double min_kappa = 1;       ///< Positive, finite.
+  double max_kappa = 64;      ///< Above min_kappa, finite.
+  double max_step = 2;        ///< An epoch changes kappa by at most this factor. Above 1, finite.
+  std::size_t window = 3;     ///< Pairs the fit looks at. From 2 to 100.
   KappaFit fit = KappaFit::kLogOdds;
   double initial_slope = -0.375;  ///< Of log kappa over the log odds of the error, until pairs tell. From -2 to -0.125.
   /// Throws InvalidArgument naming the field, its value and the allowed range.

@@ -8,7 +8,7 @@
 namespace smartmine {
 
 /// Labels of any values as classes 0, 1, ... in ascending order of the label, with the members of each.
-/// Immutable; concurrent reads are safe. Twelve bytes a point at most.
+/// Immutable; concurrent reads are safe. Eight bytes a point and twelve a class.
 class LabelIndex {
  public:
   /// Throws InvalidArgument for no labels, more than kMaxRows of them, or one class only (no negative exists then).

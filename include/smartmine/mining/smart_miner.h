@@ -19,20 +19,20 @@ using LongerLists = std::function<NeighborLists(std::span<const std::uint32_t> a
 
 /// Options for selecting triplets from neighbour lists; names in brackets are the paper's.
 struct SmartMinerOptions {
-  double kappa = 4;                      ///< A negative must lie beyond kappa * d2(anchor, nearest positive). Positive, finite.
-  std::size_t triplets_per_anchor = 1;   ///< From 1 to 65536.
-  double mined_fraction = 1;             ///< Share of triplets to mine; the others are random [2 % controls, 50-100 % best]. 0 to 1.
-  std::uint64_t seed = 1;                ///< Give each epoch its own. Randomness is keyed by (seed, purpose, anchor, triplet).
-  unsigned threads = 0;                  ///< 0: all cores. Never changes the result.
-  double margin = 0.2;                   ///< Of the triplet loss [m], to tell which triplets violate it. Positive, finite.
+  double kappa = 4;                     ///< A negative must lie beyond kappa * d2(anchor, nearest positive). Positive, finite.
+  std::size_t triplets_per_anchor = 1;  ///< From 1 to 65536.
+  double mined_fraction = 1;            ///< Share of triplets to mine; the others are random [2 % controls, 50-100 % best]. 0 to 1.
+  std::uint64_t seed = 1;               ///< Give each epoch its own. Randomness is keyed by (seed, purpose, anchor, triplet).
+  unsigned threads = 0;                 ///< 0: all cores. Never changes the result.
+  double margin = 0.2;                  ///< Of the triplet loss [m], to tell which triplets violate it. Positive, finite.
 
-  bool skip_duplicates = true;           ///< Never mine a negative at distance 0: the same image under two labels.
-  std::size_t min_negative_rank = 0;     ///< Never mine a negative among the first so many of the list. 0: off.
-  std::size_t max_negative_uses = 0;     ///< A point serves as a negative at most so often (hubs). 0: no cap. One thread if set.
+  bool skip_duplicates = true;        ///< Never mine a negative at distance 0: the same image under two labels.
+  std::size_t min_negative_rank = 0;  ///< Never mine a negative among the first so many of the list. 0: off.
+  std::size_t max_negative_uses = 0;  ///< A point serves as a negative at most so often (hubs). 0: no cap. One thread if set.
 
-  double short_list_tolerance = 0.05;    ///< Share of lists without positive or negative above which the statistics say so. 0 to 1.
-  LongerLists longer_lists = {};         ///< If set, asked for anchors whose list did not yield all their triplets, doubling.
-  std::size_t longest_list = 0;          ///< Never ask for more neighbours than this. 0: all other points.
+  double short_list_tolerance = 0.05;  ///< Share of lists without positive or negative above which the statistics say so. 0 to 1.
+  LongerLists longer_lists = {};       ///< If set, asked for anchors whose list did not yield all their triplets, doubling.
+  std::size_t longest_list = 0;        ///< Never ask for more neighbours than this. 0: all other points.
 
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
@@ -50,7 +50,8 @@ class SmartMiner {
   /// Throws InvalidArgument for labels of another length than the lists, and naming the first list (and place in it)
   /// that names its own point, an id out of range, or is not in ascending order. Ids that stand in a list twice are
   /// not looked for: NeighborLists::validate does that.
-  MinedTriplets select(const NeighborLists& lists, const LabelIndex& labels, const Rows* rows = nullptr, const Progress& progress = {}) const;
+  MinedTriplets select(const NeighborLists& lists, const LabelIndex& labels, const Rows* rows = nullptr,
+                       const Progress& progress = {}) const;
   /// The same, indexing the labels first.
   MinedTriplets select(const NeighborLists& lists, std::span<const std::int64_t> labels, const Rows* rows = nullptr,
                        const Progress& progress = {}) const;

@@ -43,8 +43,8 @@ struct MiningStats {
   std::size_t anchors = 0;          ///< Points that served as anchors.
   std::size_t anchors_skipped = 0;  ///< Points alone in their class: never an anchor.
 
-  std::size_t mined = 0;                       ///< TripletOrigin::kMined.
-  std::size_t mined_outside_positive = 0;      ///< And so on.
+  std::size_t mined = 0;                   ///< TripletOrigin::kMined.
+  std::size_t mined_outside_positive = 0;  ///< And so on.
   std::size_t mined_nearer_positive = 0;
   std::size_t random_no_positive = 0;
   std::size_t random_no_negative = 0;
@@ -57,10 +57,10 @@ struct MiningStats {
   Quantiles positive_distances;                ///< d2(anchor, positive) of mined triplets, as far as known.
   Quantiles negative_distances;                ///< d2(anchor, negative) of mined triplets.
 
-  std::size_t duplicates_skipped = 0;   ///< Negatives beyond the bound left aside because they lie on the anchor.
-  std::size_t rank_skipped = 0;         ///< Negatives beyond the bound left aside by the floor on the rank.
-  std::size_t cap_skipped = 0;          ///< Negatives beyond the bound left aside because they had served often enough.
-  std::size_t negatives_forced = 0;     ///< Random negatives that repeat one of the anchor or exceed the cap: nothing else was found.
+  std::size_t duplicates_skipped = 0;  ///< Negatives beyond the bound left aside because they lie on the anchor.
+  std::size_t rank_skipped = 0;        ///< Negatives beyond the bound left aside by the floor on the rank.
+  std::size_t cap_skipped = 0;         ///< Negatives beyond the bound left aside because they had served often enough.
+  std::size_t negatives_forced = 0;    ///< Random negatives that repeat one of the anchor or exceed the cap: nothing else was found.
 
   std::size_t neighbors = 0;               ///< Length of the lists.
   std::size_t lists_walked = 0;            ///< Lists of anchors with at least one triplet to be mined.
