@@ -1,0 +1,188 @@
+#include "graph/cell_search.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "smartmine/core/error.h"
+#include "smartmine/core/parallel.h"
+
+namespace smartmine {
+
+using kernels::kPanelWidth;
+
+namespace {
+
+constexpr std::size_t kSeedPoints = 2048;  // about as many points, in the nearest cells, are looked at first, to have a threshold for the rest
+
+std::size_t panels_of(std::size_t points) { return (points + kPanelWidth - 1) / kPanelWidth; }
+
+}  // namespace
+
+CellSearch::CellSearch(const Rows& ordered, std::span<const std::uint32_t> cell_begins, const kernels::Kernels& kernels, unsigned threads)
+    : dimension_(ordered.dimension()),
+      begins_(cell_begins),
+      kernels_(kernels),
+      panel_kernels_(panel_kernels(kernels, dimension_)),
+      frame_(global_frame(ordered, threads)),
+      centroids_(cells() * dimension_),
+      panel_bytes_(panel_kernels_.panel_bytes(dimension_)),
+      row_bytes_(panel_kernels_.query_bytes(dimension_)),
+      panel_begins_(cells() + 1, 0),
+      centre_panel_begins_(cells() + 1, 0),
+      packed_rows_(ordered.size() * row_bytes_),
+      row_norms_(ordered.size()),
+      packed_centroids_(cells() * row_bytes_),
+      centroid_norms_(cells()) {
+  for (std::size_t c = 0; c < cells(); ++c) {
+    const std::size_t blocks = panels_of(begins_[c + 1] - begins_[c]);
+    panel_begins_[c + 1] = panel_begins_[c] + blocks;
+    centre_panel_begins_[c + 1] = centre_panel_begins_[c] + panels_of(blocks);
+  }
+  constexpr std::size_t kChunkPanels = kernels::kMaxChosen / kPanelWidth;
+  for (std::size_t c = 0; c < cells();) {
+    std::size_t last = c + 1;
+    while (last < cells() && panel_begins_[last + 1] - panel_begins_[c] <= kChunkPanels) ++last;
+    require(panel_begins_[last] - panel_begins_[c] <= kChunkPanels, "a cell is too large to be searched");
+    chunks_.push_back({c, last});
+    c = last;
+  }
+  panels_ = Buffer<std::uint8_t>(panel_begins_.back() * panel_bytes_);
+  centre_panels_ = Buffer<std::uint8_t>(centre_panel_begins_.back() * panel_bytes_);
+  const std::size_t dimension = dimension_;
+  parallel_for(cells(), 4, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    std::vector<float> centres;
+    std::uint32_t ids[kPanelWidth];
+    const auto pack = [&](const float* rows, std::size_t first, std::size_t count, std::uint8_t* panels) {
+      for (std::size_t p = 0; p < panels_of(count); ++p) {
+        const std::size_t lanes = std::min(kPanelWidth, count - p * kPanelWidth);
+        std::iota(ids, ids + lanes, static_cast<std::uint32_t>(first + p * kPanelWidth));
+        panel_kernels_.pack_panel(frame_.packing(), rows, ids, lanes, panels + p * panel_bytes_);
+      }
+    };
+    for (std::size_t c = begin; c < end; ++c) {
+      const std::size_t first = begins_[c], count = begins_[c + 1] - first, blocks = panels_of(count);
+      kernels::Reservoir norm{};
+      for (std::size_t p = first; p < first + count; ++p) {
+        panel_kernels_.pack_query(frame_.packing(), ordered[p], packed_rows_.data() + p * row_bytes_, &norm);
+        row_norms_[p] = norm.norm;
+      }
+      float* centroid = centroids_.data() + c * dimension;
+      centres.assign(blocks * dimension, 0.0F);
+      for (std::size_t block = 0; block < blocks; ++block) {
+        const std::size_t from = block * kPanelWidth, to = std::min(from + kPanelWidth, count);
+        float* centre = centres.data() + block * dimension;
+        for (std::size_t p = from; p < to; ++p)
+          for (std::size_t t = 0; t < dimension; ++t) centre[t] += ordered[first + p][t];
+        for (std::size_t t = 0; t < dimension; ++t) {
+          centroid[t] += centre[t] / static_cast<float>(count);
+          centre[t] /= static_cast<float>(to - from);
+        }
+      }
+      panel_kernels_.pack_query(frame_.packing(), centroid, packed_centroids_.data() + c * row_bytes_, &norm);
+      centroid_norms_[c] = norm.norm;
+      pack(ordered.data(), first, count, panels_.data() + panel_begins_[c] * panel_bytes_);
+      pack(centres.data(), 0, blocks, centre_panels_.data() + centre_panel_begins_[c] * panel_bytes_);
+    }
+  });
+}
+
+// Compares the queries of each cell of the chunk with all points of the cells nearest to theirs, and strikes those cells from the masks.
+void CellSearch::look_at_nearest(const Chunk& chunk, std::size_t keep, std::size_t capacity, Scratch& s) const {
+  const std::size_t dimension = dimension_, first_panel = panel_begins_[chunk.first];
+  const std::size_t panels = panel_begins_[chunk.last] - first_panel;
+  s.order.resize(cells());
+  s.nearness.resize(cells());
+  std::size_t next = 0;  // the first query of the cell
+  for (std::size_t c = chunk.first; c < chunk.last; ++c) {
+    const std::size_t begin = next;
+    while (next < s.queries.size() && s.queries[next] < begins_[c + 1]) ++next;
+    if (next == begin) continue;
+    std::iota(s.order.begin(), s.order.end(), 0U);
+    kernels_.squared_distances(centroids_.data() + c * dimension, centroids_.data(), s.order.data(), cells(), dimension, s.nearness.data());
+    s.computed += cells();
+    s.nearness[c] = -1;  // itself first, whatever coincides with it
+    if (c == chunk.first) s.centre_distances = s.nearness;
+    const auto nearer = [&](std::uint32_t a, std::uint32_t b) { return s.nearness[a] != s.nearness[b] ? s.nearness[a] < s.nearness[b] : a < b; };
+    const std::size_t candidates = std::min<std::size_t>(cells(), 64);
+    std::partial_sort(s.order.begin(), s.order.begin() + static_cast<std::ptrdiff_t>(candidates), s.order.end(), nearer);
+    std::size_t seen = 0;
+    for (std::size_t i = 0; i < candidates && seen < std::max(kSeedPoints, 2 * keep); ++i) {
+      const std::uint32_t other = s.order[i];
+      const std::size_t points = begins_[other + 1] - begins_[other];
+      for (std::size_t from = begin; from < next;) {  // neighbouring queries at once
+        std::size_t to = from + 1;
+        while (to < next && s.lanes[to] == s.lanes[to - 1] + 1) ++to;
+        panel_kernels_.scan({s.rows.data() + s.lanes[from] * row_bytes_, to - from, panel(panel_begins_[other]), panels_of(points), begins_[other],
+                             dimension, s.reservoirs.data() + s.lanes[from], keep, capacity});
+        from = to;
+      }
+      s.computed += (next - begin) * points;
+      seen += points;
+      for (std::size_t p = panel_begins_[c] - first_panel; p < panel_begins_[c + 1] - first_panel; ++p) s.masks[other * panels + p] = 1;
+    }
+  }
+}
+
+void CellSearch::search(const Chunk& chunk, std::size_t keep, float reach, Scratch& s, std::span<const std::uint32_t> only) const {
+  const std::size_t dimension = dimension_, first_panel = panel_begins_[chunk.first];
+  const std::size_t panels = panel_begins_[chunk.last] - first_panel;
+  const std::size_t capacity = 2 * keep + 2 * kernels::kReservoirSlack;
+  s.queries.assign(only.begin(), only.end());
+  if (only.empty()) {
+    s.queries.resize(begins_[chunk.last] - begins_[chunk.first]);
+    std::iota(s.queries.begin(), s.queries.end(), begins_[chunk.first]);
+  }
+  s.lanes.resize(s.queries.size());
+  s.reservoirs.resize(panels * kPanelWidth);
+  s.scores.resize(panels * kPanelWidth * capacity);
+  s.slots.resize(panels * kPanelWidth * capacity);
+  s.rows.resize(panels * kPanelWidth * row_bytes_);
+  std::size_t cell = chunk.first;
+  for (std::size_t i = 0; i < s.queries.size(); ++i) {
+    while (s.queries[i] >= begins_[cell + 1]) ++cell;
+    const std::size_t lane = (panel_begins_[cell] - first_panel) * kPanelWidth + (s.queries[i] - begins_[cell]);
+    s.lanes[i] = static_cast<std::uint16_t>(lane);
+    s.reservoirs[lane] = {panel_kernels_.lowest_score, 0, s.scores.data() + lane * capacity, s.slots.data() + lane * capacity,
+                          row_norms_[s.queries[i]], 0, 0, false};
+    std::copy_n(packed_rows_.data() + s.queries[i] * row_bytes_, row_bytes_, s.rows.data() + lane * row_bytes_);
+  }
+  s.masks.assign(cells() * panels, 0);
+  look_at_nearest(chunk, keep, capacity, s);
+  for (const std::uint16_t lane : s.lanes) kernels_.finish(&s.reservoirs[lane], keep);
+  if (reach <= 0) return;
+
+  // The other cells that some query reaches, those nearest to the chunk's first.
+  std::vector<std::uint16_t>& seen = s.chosen;
+  seen = s.masks;
+  s.bars.assign(panels * kPanelWidth, -1.0F);
+  for (const std::uint16_t lane : s.lanes) s.bars[lane] = reach * (s.reservoirs[lane].norm - 2 * s.reservoirs[lane].threshold);
+  panel_kernels_.near_lanes(packed_centroids_.data(), centroid_norms_.data(), cells(), panel(first_panel), panels, dimension, s.bars.data(),
+                            s.masks.data());
+  s.computed += cells() * s.queries.size();
+  s.order.clear();
+  for (std::size_t c = 0; c < cells(); ++c) {
+    unsigned any = 0;
+    for (std::size_t p = 0; p < panels; ++p) {
+      if (seen[c * panels + p] != 0) s.masks[c * panels + p] = 0;
+      any |= s.masks[c * panels + p];
+    }
+    if (any != 0) s.order.push_back(static_cast<std::uint32_t>(c));
+  }
+  std::sort(s.order.begin(), s.order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return s.centre_distances[a] != s.centre_distances[b] ? s.centre_distances[a] < s.centre_distances[b] : a < b;
+  });
+  for (const std::uint32_t other : s.order) {
+    s.chosen.clear();
+    for (std::size_t p = 0; p < panels; ++p)
+      for (unsigned left = s.masks[other * panels + p]; left != 0; left &= left - 1)
+        s.chosen.push_back(static_cast<std::uint16_t>(p * kPanelWidth + static_cast<std::size_t>(__builtin_ctz(left))));
+    const std::size_t blocks = panel_begins_[other + 1] - panel_begins_[other];
+    for (std::size_t block = 0; block < blocks; block += kPanelWidth)
+      s.computed += panel_kernels_.scan_blocks(
+          {s.rows.data(), s.chosen.data(), s.chosen.size(), centre_panels_.data() + (centre_panel_begins_[other] + block / kPanelWidth) * panel_bytes_,
+           panel(panel_begins_[other] + block), std::min(kPanelWidth, blocks - block), 0xffff,
+           begins_[other] + static_cast<std::uint32_t>(block * kPanelWidth), dimension, s.reservoirs.data(), keep, capacity, reach});
+  }
+}
+
+}  // namespace smartmine

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/kernels/kernels.h"
+#include "smartmine/core/buffer.h"
+#include "smartmine/core/progress.h"
+#include "smartmine/core/rows.h"
+
+namespace smartmine {
+
+/// Where packed coordinates are measured from, and how finely.
+struct Frame {
+  std::vector<float> centre;
+  float scale = 1;
+  kernels::Packing packing() const { return {centre.data(), scale, centre.size()}; }
+};
+
+/// The frame that holds all rows: their mean, and a scale that spends the 127 steps of a byte on nearly all coordinates.
+Frame global_frame(const Rows& rows, unsigned threads);
+
+/// Panels of bytes where the machine has kernels for them and the dimension allows, of floats otherwise.
+const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std::size_t dimension);
+
+/// Rows packed into panels, sixteen to each, in order.
+class PackedRows {
+ public:
+  PackedRows(const Rows& rows, const Frame& frame, const kernels::Kernels& kernels, unsigned threads);
+
+  std::size_t size() const { return size_; }
+  const Frame& frame() const { return frame_; }
+  std::size_t panel_count() const { return (size_ + kernels::kPanelWidth - 1) / kernels::kPanelWidth; }
+  const std::uint8_t* panel(std::size_t index) const { return panels_.data() + index * panel_bytes_; }
+  const kernels::PanelKernels& kernels() const { return *kernels_; }
+  const kernels::Kernels& table() const { return *table_; }
+  /// Largest distance between a row and its packed form, in packed units.
+  float error() const { return error_; }
+
+ private:
+  std::size_t size_;
+  Frame frame_;
+  const kernels::Kernels* table_;
+  const kernels::PanelKernels* kernels_;
+  std::size_t panel_bytes_;
+  Buffer<std::uint8_t> panels_;
+  float error_ = 0;
+};
+
+/// For each of rows[ids[i]] the packed row nearest to it (as far as the packing tells), ties to the first.
+void assign_nearest(const Rows& rows, std::span<const std::uint32_t> ids, const PackedRows& packed, std::span<std::uint32_t> nearest,
+                    unsigned threads, const Progress& progress, std::string_view stage);
+
+}  // namespace smartmine
