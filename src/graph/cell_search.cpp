@@ -23,7 +23,7 @@ CellSearch::CellSearch(const Rows& ordered, std::span<const std::uint32_t> cell_
       begins_(cell_begins),
       kernels_(kernels),
       panel_kernels_(panel_kernels(kernels, dimension_)),
-      frame_(global_frame(ordered, threads)),
+      frame_(sampled_frame(ordered, threads)),
       centroids_(cells() * dimension_),
       panel_bytes_(panel_kernels_.panel_bytes(dimension_)),
       row_bytes_(panel_kernels_.query_bytes(dimension_)),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "smartmine/core/parallel.h"
@@ -15,20 +16,30 @@ constexpr std::size_t kQueryBlock = 64;
 
 }  // namespace
 
-Frame global_frame(const Rows& rows, unsigned threads) {
-  constexpr std::size_t kLook = 16384;  // rows looked at, spread evenly: the frame need not be exact
+namespace {
+
+// The mean of `count` rows spread evenly over all, and the largest coordinate of each of them about it.
+Frame frame_of(const Rows& rows, std::size_t count, std::vector<float>& reach, unsigned threads) {
   const std::size_t size = rows.size(), dimension = rows.dimension();
-  const std::size_t count = std::min(size, kLook);
+  constexpr std::size_t kPiece = 1024;
+  std::vector<std::vector<double>> sums((count + kPiece - 1) / kPiece);
+  parallel_for(count, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    std::vector<double>& sum = sums[begin / kPiece];
+    sum.assign(dimension, 0.0);
+    for (std::size_t s = begin; s < end; ++s) {
+      const float* row = rows[s * size / count];
+      for (std::size_t t = 0; t < dimension; ++t) sum[t] += row[t];
+    }
+  });
   Frame frame;
-  std::vector<double> sums(dimension, 0.0);
-  for (std::size_t s = 0; s < count; ++s) {
-    const float* row = rows[s * size / count];
-    for (std::size_t t = 0; t < dimension; ++t) sums[t] += row[t];
-  }
   frame.centre.resize(dimension);
-  for (std::size_t t = 0; t < dimension; ++t) frame.centre[t] = static_cast<float>(sums[t] / static_cast<double>(count));
-  std::vector<float> reach(count);
-  parallel_for(count, 256, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+  for (std::size_t t = 0; t < dimension; ++t) {
+    double total = 0;
+    for (const std::vector<double>& sum : sums) total += sum[t];
+    frame.centre[t] = static_cast<float>(total / static_cast<double>(count));
+  }
+  reach.resize(count);
+  parallel_for(count, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     for (std::size_t s = begin; s < end; ++s) {
       const float* row = rows[s * size / count];
       float most = 0;
@@ -36,10 +47,26 @@ Frame global_frame(const Rows& rows, unsigned threads) {
       reach[s] = most;
     }
   });
+  return frame;
+}
+
+}  // namespace
+
+Frame sampled_frame(const Rows& rows, unsigned threads) {
+  std::vector<float> reach;
+  Frame frame = frame_of(rows, std::min<std::size_t>(rows.size(), 16384), reach, threads);
   // One row in a hundred may have a coordinate clipped: finer steps for the rest are worth more.
-  const auto place = reach.begin() + static_cast<std::ptrdiff_t>(count - 1 - count / 100);
+  const auto place = reach.begin() + static_cast<std::ptrdiff_t>(reach.size() - 1 - reach.size() / 100);
   std::nth_element(reach.begin(), place, reach.end());
   frame.scale = *place > 0 ? 127.0F / *place : 1.0F;
+  return frame;
+}
+
+Frame whole_frame(const Rows& rows, unsigned threads) {
+  std::vector<float> reach;
+  Frame frame = frame_of(rows, rows.size(), reach, threads);
+  const float most = *std::max_element(reach.begin(), reach.end());
+  frame.scale = most > 0 ? 127.0F / most : 1.0F;
   return frame;
 }
 
@@ -47,11 +74,24 @@ const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std:
   return kernels.bytes != nullptr && dimension <= kernels::kMaxByteDimension ? *kernels.bytes : kernels.floats;
 }
 
+float PackedRows::longest_row(const Rows& rows, unsigned threads) const {
+  constexpr std::size_t kPiece = 4096;
+  std::vector<float> longest((rows.size() + kPiece - 1) / kPiece, 0.0F);
+  parallel_for(rows.size(), kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    for (std::size_t i = begin; i < end; ++i)
+      longest[begin / kPiece] = std::max(longest[begin / kPiece], table_->squared_distance(rows[i], frame_.centre.data(), rows.dimension()));
+  });
+  return *std::max_element(longest.begin(), longest.end()) * frame_.scale * frame_.scale;
+}
+
 PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kernels& kernels, unsigned threads)
+    : PackedRows(rows, frame, kernels, panel_kernels(kernels, rows.dimension()), threads) {}
+
+PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kernels& kernels, const kernels::PanelKernels& panels, unsigned threads)
     : size_(rows.size()),
       frame_(frame),
       table_(&kernels),
-      kernels_(&panel_kernels(kernels, rows.dimension())),
+      kernels_(&panels),
       panel_bytes_(kernels_->panel_bytes(rows.dimension())),
       panels_(panel_count() * panel_bytes_) {
   std::vector<float> errors(panel_count());
@@ -65,6 +105,9 @@ PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kern
     }
   });
   error_ = *std::max_element(errors.begin(), errors.end());
+  // A sum of d products errs by at most d * eps of the sum of their sizes, which is at most (|q| + |c|)^2 / 2, and no coordinate exceeds the frame.
+  const float longest = 127.0F * std::sqrt(static_cast<float>(rows.dimension()));
+  rounding_ = 2 * static_cast<float>(rows.dimension() + 8) * std::numeric_limits<float>::epsilon() * 4 * std::min(longest * longest, longest_row(rows, threads));
 }
 
 void assign_nearest(const Rows& rows, std::span<const std::uint32_t> ids, const PackedRows& packed, std::span<std::uint32_t> nearest,

@@ -20,8 +20,11 @@ struct Frame {
   kernels::Packing packing() const { return {centre.data(), scale, centre.size()}; }
 };
 
-/// The frame that holds all rows: their mean, and a scale that spends the 127 steps of a byte on nearly all coordinates.
-Frame global_frame(const Rows& rows, unsigned threads);
+/// The frame that suits a sample of the rows: their mean, and a scale that spends the 127 steps of a byte on nearly all coordinates. What lies
+/// outside is clipped.
+Frame sampled_frame(const Rows& rows, unsigned threads);
+/// The frame that holds every row.
+Frame whole_frame(const Rows& rows, unsigned threads);
 
 /// Panels of bytes where the machine has kernels for them and the dimension allows, of floats otherwise.
 const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std::size_t dimension);
@@ -29,7 +32,9 @@ const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std:
 /// Rows packed into panels, sixteen to each, in order.
 class PackedRows {
  public:
+  /// Packs as `panel_kernels(kernels, dimension)` says, or as the third argument does.
   PackedRows(const Rows& rows, const Frame& frame, const kernels::Kernels& kernels, unsigned threads);
+  PackedRows(const Rows& rows, const Frame& frame, const kernels::Kernels& kernels, const kernels::PanelKernels& panels, unsigned threads);
 
   std::size_t size() const { return size_; }
   const Frame& frame() const { return frame_; }
@@ -39,8 +44,12 @@ class PackedRows {
   const kernels::Kernels& table() const { return *table_; }
   /// Largest distance between a row and its packed form, in packed units.
   float error() const { return error_; }
+  /// What rounding may add to a squared distance computed from scores in float, in packed units: twice, once for each of two compared.
+  float rounding() const { return rounding_; }
 
  private:
+  float longest_row(const Rows& rows, unsigned threads) const;  // squared, in packed units
+
   std::size_t size_;
   Frame frame_;
   const kernels::Kernels* table_;
@@ -48,6 +57,7 @@ class PackedRows {
   std::size_t panel_bytes_;
   Buffer<std::uint8_t> panels_;
   float error_ = 0;
+  float rounding_ = 0;
 };
 
 /// For each of rows[ids[i]] the packed row nearest to it (as far as the packing tells), ties to the first.

@@ -69,7 +69,7 @@ Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t 
                          std::uint64_t& distance_computations, const Progress& progress) {
   const std::size_t size = rows.size(), dimension = rows.dimension();
   const std::size_t cells = std::max<std::size_t>(1, size / std::max<std::size_t>(1, cell_size));
-  const Frame frame = global_frame(rows, threads);
+  const Frame frame = sampled_frame(rows, threads);
 
   // A sample without repetition: the first places of a shuffle.
   const std::size_t sample_size = std::min(size, cells * kSamplesPerCell);

@@ -29,6 +29,7 @@ struct FanngOptions {
   std::uint64_t seed = 1;               ///< Randomness is keyed by (seed, purpose, point), never by thread.
   unsigned threads = 0;                 ///< 0: all cores. Never changes the result.
   std::size_t recall_sample = 1000;     ///< Points whose lists are compared with exact search. At least 1.
+  bool refreshable = false;             ///< Keep in the graph what Start::kPrevious begins with: twice as many candidates a point.
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
 };
@@ -73,7 +74,8 @@ class Fanng {
   std::size_t dimension_ = 0;
   std::vector<std::uint64_t> offsets_;   // size() + 1 of them
   std::vector<std::uint32_t> edges_;
-  // What a refresh starts from: an order of the points that keeps near ones together, and candidates of each point.
+  // What a refresh starts from: the points in an order that keeps near ones together, and for the point at each place of that order candidates,
+  // as places too, the nearest first.
   std::vector<std::uint32_t> order_;
   std::size_t candidates_per_point_ = 0;
   std::vector<std::uint32_t> candidates_;

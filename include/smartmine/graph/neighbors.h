@@ -29,6 +29,8 @@ class NeighborLists {
   /// All ids (or distances), point after point.
   std::span<const std::uint32_t> all_ids() const { return ids_.span(); }
   std::span<const float> all_distances() const { return distances_.span(); }
+  std::span<std::uint32_t> all_ids() { return ids_.span(); }
+  std::span<float> all_distances() { return distances_.span(); }
 
   /// Throws InvalidArgument naming the first list that is unsorted, names its own point, an id out of range or an id
   /// twice, or holds a distance that is negative or not finite. For lists that come from elsewhere.

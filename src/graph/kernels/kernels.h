@@ -84,6 +84,8 @@ struct PanelKernels {
                      const float* bars, uint16_t* masks);
   /// A threshold below every score a real candidate can have.
   float lowest_score;
+  /// What halving norms may add to a squared distance computed from scores, twice.
+  float score_rounding;
 };
 
 /// Everything one instruction set offers.

@@ -530,7 +530,7 @@ struct ByteTiles {
   }
 };
 
-constexpr PanelKernels kBytes{byte_panel_bytes, byte_query_bytes, pack_byte_panel, pack_byte_query, scan<ByteTiles>, scan_blocks<ByteTiles>, near_lanes<ByteTiles>, -1073741824.0F};
+constexpr PanelKernels kBytes{byte_panel_bytes, byte_query_bytes, pack_byte_panel, pack_byte_query, scan<ByteTiles>, scan_blocks<ByteTiles>, near_lanes<ByteTiles>, -1073741824.0F, 2.0F};
 #define SMARTMINE_BYTES &kBytes
 #else
 #define SMARTMINE_BYTES nullptr
@@ -551,7 +551,7 @@ void ranks(const float* keys, size_t count, uint32_t* places) {
 }  // namespace
 
 const Kernels kTable{SMARTMINE_STRING(SMARTMINE_LEVEL), squared_distance, dot, squared_distances, finish, ranks,
-                     {float_panel_bytes, float_query_bytes, pack_float_panel, pack_float_query, scan<FloatTiles>, scan_blocks<FloatTiles>, near_lanes<FloatTiles>, -__builtin_inff()},
+                     {float_panel_bytes, float_query_bytes, pack_float_panel, pack_float_query, scan<FloatTiles>, scan_blocks<FloatTiles>, near_lanes<FloatTiles>, -__builtin_inff(), 0.0F},
                      SMARTMINE_BYTES};
 
 }  // namespace smartmine::kernels::SMARTMINE_LEVEL

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/kernels/kernels.h"
+#include "smartmine/core/progress.h"
+#include "smartmine/core/rows.h"
+
+namespace smartmine {
+
+/// An edge as seen from its vertex.
+struct Edge {
+  float squared = 0;  ///< Length, squared.
+  std::uint32_t end = 0;
+  bool operator<(const Edge& other) const { return squared != other.squared ? squared < other.squared : end < other.end; }
+};
+
+/// The edges of a FANNG while it is being built: at most `max_degree` a vertex, shortest first, none occluded by a shorter one of its vertex.
+class EdgeLists {
+ public:
+  EdgeLists(std::size_t vertices, std::size_t max_degree) : max_degree_(max_degree), counts_(vertices, 0), edges_(vertices * max_degree) {}
+
+  std::size_t vertices() const { return counts_.size(); }
+  std::size_t max_degree() const { return max_degree_; }
+  std::span<const Edge> of(std::size_t vertex) const { return {edges_.data() + vertex * max_degree_, counts_[vertex]}; }
+
+  /// Replaces the edges of `vertex` by those of `candidates` (ascending, distinct, without the vertex itself) that no shorter one kept occludes.
+  /// An edge p->b occludes p->c if d(p,b) < d(p,c) and d(b,c) < d(p,c). Returns the number of distances computed.
+  std::uint64_t prune(std::size_t vertex, std::span<const Edge> candidates, const Rows& rows, const kernels::Kernels& kernels);
+
+  /// Adds one edge and drops what it occludes; does nothing if it is there already or is itself occluded. Returns whether it was added.
+  bool add(std::size_t vertex, Edge edge, const Rows& rows, const kernels::Kernels& kernels);
+
+ private:
+  std::size_t max_degree_;
+  std::vector<std::uint16_t> counts_;
+  std::vector<Edge> edges_;
+};
+
+/// Where going downhill from `start` ends: at the vertex none of whose neighbours is strictly nearer to `target`.
+std::uint32_t downhill(const EdgeLists& edges, const Rows& rows, std::uint32_t start, const float* target, const kernels::Kernels& kernels,
+                       std::uint64_t& computed);
+
+/// What traverse-add reached.
+struct TraverseResult {
+  double rate = 0;            ///< Share of the last window of fresh pairs that arrived.
+  double bound = 0;           ///< Its lower 95 % confidence bound.
+  std::size_t pairs = 0;      ///< Size of that window.
+  std::uint64_t added = 0;    ///< Edges added.
+  std::uint64_t computed = 0; ///< Distances computed.
+  bool reached = false;       ///< The bound is at least the target.
+};
+
+/// Traverse-add: goes downhill between random pairs, adds an edge to the target where a walk stops short of it, until the lower confidence bound of
+/// the share of fresh pairs that arrive is at least `target`, or `most_pairs` pairs were tried. Pairs are tried in batches against the graph as
+/// it stands, and the new edges go in one after another in the order of the pairs, so the result does not depend on the threads.
+TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, double target, std::size_t batch, std::size_t most_pairs, std::uint64_t seed,
+                            unsigned threads, const kernels::Kernels& kernels, const Progress& progress);
+
+/// Lower end of the one-sided 95 % confidence interval (Wilson's) of a share seen as `hits` of `tries`.
+double lower_bound_95(std::size_t hits, std::size_t tries);
+
+}  // namespace smartmine

@@ -1,0 +1,57 @@
+#include "smartmine/graph/exact_knn.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <vector>
+
+#include "graph/exact_lists.h"
+#include "graph/stopwatch.h"
+#include "smartmine/core/error.h"
+
+namespace smartmine {
+
+namespace {
+
+NeighborResult run(const Rows& rows, std::span<const float* const> queries, std::span<const std::uint32_t> own, const ExactKnnOptions& options,
+                   const Progress& progress) {
+  Stopwatch watch;
+  NeighborResult result{NeighborLists(queries.size(), options.neighbors), {}};
+  result.stats.unit_norm = check_rows(rows, options.threads).unit_norm;
+  watch.lap(result.stats, "check");
+  const kernels::Kernels& kernels = kernels::active();
+  result.stats.distance_computations =
+      find_exact_lists(rows, {queries, own, options.neighbors, result.lists.all_ids(), result.lists.all_distances()}, kernels, options.threads,
+                       progress, "exact search");
+  watch.lap(result.stats, "search");
+  result.stats.index = "exact";
+  result.stats.kernel = kernels.name;
+  watch.finish(result.stats);
+  return result;
+}
+
+}  // namespace
+
+NeighborResult ExactKnn::neighbors(const Rows& rows, const Progress& progress) const {
+  if (options_.neighbors < 1 || options_.neighbors >= rows.size())
+    throw InvalidArgument(fmt::format("neighbors is {}; with {} rows it must be from 1 to {}", options_.neighbors, rows.size(),
+                                      rows.size() == 1 ? "... there is no other row to list" : fmt::to_string(rows.size() - 1)));
+  std::vector<const float*> queries(rows.size());
+  std::vector<std::uint32_t> own(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) queries[i] = rows[i];
+  std::iota(own.begin(), own.end(), 0U);
+  return run(rows, queries, own, options_, progress);
+}
+
+NeighborResult ExactKnn::search(const Rows& rows, const Rows& queries, const Progress& progress) const {
+  if (options_.neighbors < 1 || options_.neighbors > rows.size())
+    throw InvalidArgument(fmt::format("neighbors is {}; with {} rows it must be from 1 to {}", options_.neighbors, rows.size(), rows.size()));
+  if (queries.dimension() != rows.dimension())
+    throw InvalidArgument(fmt::format("queries have dimension {}, the rows {}; they must agree", queries.dimension(), rows.dimension()));
+  check_rows(queries, options_.threads);
+  std::vector<const float*> pointers(queries.size());
+  for (std::size_t i = 0; i < queries.size(); ++i) pointers[i] = queries[i];
+  return run(rows, pointers, {}, options_, progress);
+}
+
+}  // namespace smartmine

@@ -1,0 +1,123 @@
+#include "graph/exact_lists.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "graph/list_writer.h"
+#include "graph/packed_rows.h"
+#include "smartmine/core/parallel.h"
+
+namespace smartmine {
+
+namespace {
+
+constexpr std::size_t kQueryBlock = 48;  // queries scanned together: their candidates stay in the second-level cache
+
+// Candidates by plain distances, for queries around which too many points lie closer together than the packing tells. Rows come in the order
+// of their ids and only nearer ones are let in, so ties go to the lower id.
+void scan_plainly(const Rows& rows, const float* query, std::uint32_t own, std::size_t count, const kernels::Kernels& kernels,
+                  std::vector<std::uint32_t>& candidates) {
+  constexpr std::size_t kBlock = 512;
+  std::vector<float> scores(2 * count + 2 * kBlock), distances(kBlock);
+  std::vector<std::uint32_t> slots(scores.size()), ids(kBlock);
+  kernels::Reservoir best{-std::numeric_limits<float>::infinity(), 0, scores.data(), slots.data(), 0, 0, 0, false};
+  for (std::size_t first = 0; first < rows.size(); first += kBlock) {
+    const std::size_t block = std::min(kBlock, rows.size() - first);
+    std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(first));
+    kernels.squared_distances(query, rows.data(), ids.data(), block, rows.dimension(), distances.data());
+    for (std::size_t i = 0; i < block; ++i) {
+      if (!(-distances[i] > best.threshold) || ids[i] == own) continue;
+      scores[best.count] = -distances[i];
+      slots[best.count++] = ids[i];
+    }
+    if (best.count + kBlock > scores.size()) kernels.finish(&best, count);
+    if (best.count >= count && best.threshold == 0) break;  // nothing is nearer than nothing
+  }
+  kernels.finish(&best, count);
+  candidates.assign(slots.begin(), slots.begin() + best.count);
+}
+
+}  // namespace
+
+std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const kernels::Kernels& kernels, unsigned threads,
+                               const Progress& progress, std::string_view stage) {
+  const std::size_t dimension = rows.dimension(), count = lists.neighbors;
+  const std::size_t keep = count + (lists.own.empty() ? 0 : 1);
+  std::atomic<std::uint64_t> computed{0};
+  const auto own_of = [&](std::size_t query) { return lists.own.empty() ? 0xffffffffU : lists.own[query]; };
+  const auto write = [&](ListWriter& writer, std::size_t query, std::span<const std::uint32_t> candidates) {
+    writer.write(lists.queries[query], rows, candidates, count, lists.ids.data() + query * count, lists.distances.data() + query * count);
+  };
+
+  // Lists of `queries` by a scan of panels; returns the queries around which more points lie within the packing's error than there is room for.
+  const auto scan = [&](const kernels::PanelKernels& panels, std::span<const std::uint32_t> queries) {
+    const PackedRows packed(rows, whole_frame(rows, threads), kernels, panels, threads);
+    const std::size_t query_bytes = panels.query_bytes(dimension);
+    const std::size_t capacity = (&panels == &kernels.floats ? 2 : 12) * keep + 4 * kernels::kReservoirSlack;
+    std::vector<std::vector<std::uint32_t>> crowded((queries.size() + kQueryBlock - 1) / kQueryBlock);
+    parallel_for(
+        queries.size(), kQueryBlock, threads,
+        [&](std::size_t begin, std::size_t end, unsigned) {
+          const std::size_t block = end - begin;
+          std::vector<std::uint8_t> packed_queries(block * query_bytes);
+          Buffer<float> scores(block * capacity);
+          Buffer<std::uint32_t> slots(block * capacity);
+          std::vector<kernels::Reservoir> reservoirs(block);
+          for (std::size_t i = 0; i < block; ++i) {
+            kernels::Reservoir& r = reservoirs[i];
+            r = {panels.lowest_score, 0, scores.data() + i * capacity, slots.data() + i * capacity, 0, 0, 0, false};
+            const float error = panels.pack_query(packed.frame().packing(), lists.queries[queries[begin + i]], packed_queries.data() + i * query_bytes, &r);
+            // If e is what packing may add to a distance, the last of the true list is at most e beyond the last of the packed one, and may itself
+            // look e farther than it is. Rounding in the sums comes on top.
+            r.slack = 2.0F * 1.0001F * (error + packed.error());
+            r.slack_squared = packed.rounding() + panels.score_rounding;
+          }
+          panels.scan({packed_queries.data(), block, packed.panel(0), packed.panel_count(), 0, dimension, reservoirs.data(), keep, capacity});
+          std::uint64_t distances = block * rows.size();
+          ListWriter writer(kernels);
+          std::vector<std::uint32_t> candidates;
+          for (std::size_t i = 0; i < block; ++i) {
+            const std::uint32_t query = queries[begin + i];
+            if (reservoirs[i].overflowed) {
+              crowded[begin / kQueryBlock].push_back(query);
+              continue;
+            }
+            candidates.clear();
+            for (std::uint32_t entry = 0; entry < reservoirs[i].count; ++entry)
+              if (reservoirs[i].slots[entry] != own_of(query)) candidates.push_back(reservoirs[i].slots[entry]);
+            distances += candidates.size();
+            write(writer, query, candidates);
+          }
+          computed += distances;
+        },
+        progress, stage);
+    std::vector<std::uint32_t> rest;
+    for (const std::vector<std::uint32_t>& some : crowded) rest.insert(rest.end(), some.begin(), some.end());
+    return rest;
+  };
+
+  std::vector<std::uint32_t> queries(lists.queries.size());
+  std::iota(queries.begin(), queries.end(), 0U);
+  const kernels::PanelKernels& best = panel_kernels(kernels, dimension);
+  queries = scan(best, queries);
+  if (!queries.empty() && &best != &kernels.floats) queries = scan(kernels.floats, queries);
+  parallel_for(
+      queries.size(), 16, threads,
+      [&](std::size_t begin, std::size_t end, unsigned) {
+        ListWriter writer(kernels);
+        std::vector<std::uint32_t> candidates;
+        for (std::size_t i = begin; i < end; ++i) {
+          scan_plainly(rows, lists.queries[queries[i]], own_of(queries[i]), count, kernels, candidates);
+          write(writer, queries[i], candidates);
+        }
+        computed += (end - begin) * rows.size();
+      },
+      progress, stage);
+  return computed;
+}
+
+}  // namespace smartmine

@@ -1,0 +1,568 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#include "graph/backtrack.h"
+#include "graph/cell_search.h"
+#include "graph/edge_lists.h"
+#include "graph/exact_lists.h"
+#include "graph/list_writer.h"
+#include "graph/partition.h"
+#include "graph/stopwatch.h"
+#include "smartmine/core/buffer.h"
+#include "smartmine/core/error.h"
+#include "smartmine/core/parallel.h"
+#include "smartmine/core/random.h"
+#include "smartmine/graph/fanng.h"
+
+namespace smartmine {
+
+namespace {
+
+constexpr std::uint64_t kSampleStream = 0x5341;
+constexpr std::uint64_t kRandomEdgeStream = 0x5245;
+constexpr std::size_t kExactBelow = 4096;       // so few points are compared all with all
+constexpr std::size_t kCalibrationPoints = 512; // points on which the reach of the search is settled
+constexpr std::size_t kEdgeCandidates = 100;     // nearest neighbours of a vertex considered as ends of its edges
+constexpr std::size_t kReverseCandidates = 64;  // and nearest vertices that have an edge to it
+constexpr std::size_t kRandomEdges = 8;         // and random ones, for the long way
+
+/// Some points with their exact lists.
+class RecallSample {
+ public:
+  RecallSample(const Rows& rows, std::vector<std::uint32_t> points, std::size_t neighbors, const kernels::Kernels& kernels, unsigned threads,
+               std::uint64_t& computed, const Progress& progress)
+      : points_(std::move(points)), neighbors_(neighbors), ids_(points_.size() * neighbors) {
+    std::vector<const float*> queries(points_.size());
+    std::vector<float> distances(ids_.size());
+    for (std::size_t i = 0; i < points_.size(); ++i) queries[i] = rows[points_[i]];
+    computed += find_exact_lists(rows, {queries, points_, neighbors, ids_, distances}, kernels, threads, progress, "recall");
+    radii_.resize(points_.size());
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      radii_[i] = distances[(i + 1) * neighbors - 1];
+      std::sort(ids_.begin() + static_cast<std::ptrdiff_t>(i * neighbors), ids_.begin() + static_cast<std::ptrdiff_t>((i + 1) * neighbors));
+    }
+  }
+
+  const std::vector<std::uint32_t>& points() const { return points_; }
+
+  /// Of a point's list, the entries that are right: in the exact list, or as near as its last (a tie).
+  std::size_t hits(std::size_t index, std::span<const std::uint32_t> ids, std::span<const float> distances) const {
+    std::size_t right = 0;
+    const auto first = ids_.begin() + static_cast<std::ptrdiff_t>(index * neighbors_);
+    for (std::size_t j = 0; j < ids.size(); ++j)
+      right += distances[j] <= radii_[index] || std::binary_search(first, first + static_cast<std::ptrdiff_t>(neighbors_), ids[j]);
+    return right;
+  }
+
+  double recall(const NeighborLists& lists) const {
+    std::size_t right = 0;
+    for (std::size_t i = 0; i < points_.size(); ++i) right += hits(i, lists.ids(points_[i]), lists.distances(points_[i]));
+    return static_cast<double>(right) / static_cast<double>(points_.size() * neighbors_);
+  }
+
+ private:
+  std::vector<std::uint32_t> points_;
+  std::size_t neighbors_;
+  std::vector<std::uint32_t> ids_;  // sorted, a list a point
+  std::vector<float> radii_;
+};
+
+}  // namespace
+
+/// Makes one graph. Inside, points are numbered by their place in an order that keeps near ones together in memory.
+class FanngBuilder {
+ public:
+  FanngBuilder(const Rows& rows, const FanngOptions& options, const Fanng* previous, const Progress& progress)
+      : rows_(rows), options_(options), previous_(previous), progress_(progress), kernels_(kernels::active()), size_(rows.size()) {}
+
+  FanngResult build() {
+    stats().index = "fanng";
+    stats().kernel = kernels_.name;
+    stats().recall_target = options_.recall_target;
+    stats().unit_norm = check_rows(rows_, options_.threads).unit_norm;
+    result_.lists = NeighborLists(size_, options_.neighbors);
+    watch_.lap(stats(), "check");
+    if (options_.start == Start::kRandom) {
+      start_randomly();
+    } else {
+      if (options_.start == Start::kPrevious) start_from_previous();
+      else start_from_partition();
+    }
+    publish();
+    watch_.lap(stats(), "publish");
+    watch_.finish(stats());
+    return std::move(result_);
+  }
+
+ private:
+  NeighborStats& stats() { return result_.stats; }
+  std::size_t neighbors() const { return options_.neighbors; }
+  /// Candidates a search must bring home: the point itself, the list (twice, for a later refresh), and some for what packing blurs.
+  std::size_t wanted() const { return (options_.refreshable ? 2 : 1) * neighbors() + 1; }
+  std::size_t scanned() const { return std::min(size_, wanted() + 8 + neighbors() / 8); }
+
+  // ---- order ----
+
+  void take_order(std::vector<std::uint32_t> order) {
+    order_ = std::move(order);
+    place_.resize(size_);
+    ordered_data_ = Buffer<float>(size_ * rows_.dimension());
+    parallel_for(size_, 4096, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t p = begin; p < end; ++p) {
+        place_[order_[p]] = static_cast<std::uint32_t>(p);
+        std::copy_n(rows_[order_[p]], rows_.dimension(), ordered_data_.data() + p * rows_.dimension());
+      }
+    });
+  }
+  Rows ordered() const { return {ordered_data_.data(), size_, rows_.dimension()}; }
+
+  std::vector<std::uint32_t> identity() const {
+    std::vector<std::uint32_t> order(size_);
+    std::iota(order.begin(), order.end(), 0U);
+    return order;
+  }
+
+  // ---- recall ----
+
+  RecallSample sample(std::vector<std::uint32_t> points) {
+    return RecallSample(rows_, std::move(points), neighbors(), kernels_, options_.threads, stats().distance_computations, progress_);
+  }
+
+  std::vector<std::uint32_t> spread_points(std::size_t count) const {
+    count = std::min(count, size_);
+    std::vector<std::uint32_t> points(count);
+    Random random(options_.seed, kSampleStream);
+    const std::size_t shift = random.below(std::max<std::size_t>(1, size_ / count));
+    for (std::size_t s = 0; s < count; ++s) points[s] = static_cast<std::uint32_t>(s * size_ / count + shift) % static_cast<std::uint32_t>(size_);
+    return points;
+  }
+
+  void measure_recall() {
+    const RecallSample truth = sample(spread_points(options_.recall_sample));
+    stats().recall_sample = truth.points().size();
+    stats().recall = truth.recall(result_.lists);
+    watch_.lap(stats(), "recall");
+    if (stats().recall < options_.recall_target) search_for_more(truth);
+    stats().recall_reached = stats().recall >= options_.recall_target;
+    if (!stats().recall_reached)
+      stats().note = fmt::format("recall {:.4f} is under the {:.4f} asked for, and no larger search is left; exact search would reach it", stats().recall,
+                                 options_.recall_target);
+  }
+
+  // ---- lists from candidates ----
+
+  // Writes the list of the point at `place` from candidate places (without itself), and keeps the candidates for a later refresh.
+  void write_list(std::size_t place, std::span<const std::uint32_t> candidates, ListWriter& writer, std::vector<std::uint32_t>& ids,
+                  std::vector<float>& distances) {
+    const std::size_t count = std::min(candidates.size(), wanted() - 1);
+    require(count >= neighbors(), "a search found fewer candidates than the list is long");
+    ids.resize(count);
+    distances.resize(count);
+    writer.write(ordered()[place], ordered(), candidates, count, ids.data(), distances.data());
+    if (options_.refreshable) {
+      std::uint32_t* kept = result_.graph.candidates_.data() + place * result_.graph.candidates_per_point_;
+      std::copy(ids.begin(), ids.end(), kept);
+      std::fill(kept + count, kept + result_.graph.candidates_per_point_, static_cast<std::uint32_t>(place));
+    }
+    const auto list = result_.lists.ids(order_[place]);
+    const auto lengths = result_.lists.distances(order_[place]);
+    for (std::size_t j = 0; j < neighbors(); ++j) list[j] = order_[ids[j]];
+    std::copy_n(distances.begin(), neighbors(), lengths.begin());
+    order_ties(list, lengths);
+  }
+
+  void make_room_for_candidates() {
+    if (!options_.refreshable) return;
+    result_.graph.candidates_per_point_ = std::min(2 * neighbors(), size_ - 1);
+    result_.graph.candidates_.resize(size_ * result_.graph.candidates_per_point_);
+  }
+
+  // ---- the partition start ----
+
+  void start_from_partition() {
+    if (size_ < std::max(kExactBelow, 8 * wanted())) {
+      take_order(identity());
+      make_room_for_candidates();
+      list_exactly();
+    } else {
+      const auto cell_size = static_cast<std::size_t>(std::clamp(0.6 * std::sqrt(static_cast<double>(size_)), 64.0, 256.0));
+      Partition partition = partition_rows(rows_, cell_size, options_.seed, options_.threads, kernels_, stats().distance_computations, progress_);
+      take_order(std::move(partition.order));
+      make_room_for_candidates();
+      watch_.lap(stats(), "partition");
+      const CellSearch search(ordered(), partition.cell_begins, kernels_, options_.threads);
+      const float reach = calibrate(search, partition.cell_begins);
+      watch_.lap(stats(), "calibration");
+      search_cells(search, reach);
+      watch_.lap(stats(), "lists");
+    }
+    make_edges();
+    watch_.lap(stats(), "edges");
+    certify(std::max<std::size_t>(1024, size_ / 16), std::max<std::size_t>(200000, 4 * size_));
+    measure_recall();
+  }
+
+  void list_exactly() {
+    const std::size_t count = std::min(wanted() - 1, size_ - 1);
+    std::vector<std::uint32_t> ids(size_ * count);
+    std::vector<float> distances(size_ * count);
+    std::vector<const float*> queries(size_);
+    for (std::size_t i = 0; i < size_; ++i) queries[i] = rows_[i];
+    stats().distance_computations += find_exact_lists(rows_, {queries, order_, count, ids, distances}, kernels_, options_.threads, progress_, "lists");
+    parallel_for(size_, 256, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t i = begin; i < end; ++i) {
+        std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(i * count), neighbors(), result_.lists.ids(i).begin());
+        std::copy_n(distances.begin() + static_cast<std::ptrdiff_t>(i * count), neighbors(), result_.lists.distances(i).begin());
+        if (options_.refreshable) std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(i * count), count, result_.graph.candidates_.begin() + static_cast<std::ptrdiff_t>(i * count));
+      }
+    });
+    watch_.lap(stats(), "lists");
+  }
+
+  // The smallest reach that brings a sample of points to the recall asked for, with something to spare.
+  float calibrate(const CellSearch& search, std::span<const std::uint32_t> cell_begins) {
+    // A few points from each of a few chunks: a chunk costs much the same for one point as for many.
+    const auto& chunks = search.chunks();
+    const std::size_t chosen = std::min<std::size_t>(chunks.size(), 32);
+    std::vector<CellSearch::Chunk> sampled(chosen);
+    std::vector<std::vector<std::uint32_t>> places(chosen);
+    std::vector<std::size_t> firsts(chosen);
+    std::vector<std::uint32_t> points;
+    for (std::size_t c = 0; c < chosen; ++c) {
+      sampled[c] = chunks[c * chunks.size() / chosen];
+      const std::size_t begin = cell_begins[sampled[c].first], count = cell_begins[sampled[c].last] - begin;
+      const std::size_t take = std::min(count, kCalibrationPoints / chosen);
+      firsts[c] = points.size();
+      for (std::size_t i = 0; i < take; ++i) {
+        places[c].push_back(static_cast<std::uint32_t>(begin + i * count / take));
+        points.push_back(order_[places[c].back()]);
+      }
+    }
+    const RecallSample truth = sample(points);
+    const auto recall_at = [&](float reach) {
+      std::atomic<std::size_t> right{0};
+      std::atomic<std::uint64_t> computed{0};
+      parallel_for(chosen, 1, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+        CellSearch::Scratch scratch;
+        ListWriter writer(kernels_);
+        std::vector<std::uint32_t> candidates, ids(neighbors());
+        std::vector<float> distances(neighbors());
+        for (std::size_t c = begin; c < end; ++c) {
+          search.search(sampled[c], scanned(), reach, scratch, places[c]);
+          for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
+            gather(scratch, i, candidates);
+            writer.write(ordered()[scratch.queries[i]], ordered(), candidates, neighbors(), ids.data(), distances.data());
+            for (std::uint32_t& id : ids) id = order_[id];
+            right += truth.hits(firsts[c] + i, ids, distances);
+          }
+        }
+        computed += scratch.computed;
+      });
+      stats().distance_computations += computed;
+      return static_cast<double>(right) / static_cast<double>(points.size() * neighbors());
+    };
+    // The sample is small: ask for a little more than the target.
+    const double goal = options_.recall_target + 0.15 * (1 - options_.recall_target);
+    float reach = 1.1F;
+    while (reach > 0.7F && recall_at(reach - 0.1F) >= goal) reach -= 0.1F;
+    while (reach < 4.0F && recall_at(reach) < goal) reach += reach < 1.5F ? 0.05F : 0.5F;
+    return reach;
+  }
+
+  // The candidates a search left for its i-th query, without the query.
+  void gather(CellSearch::Scratch& scratch, std::size_t i, std::vector<std::uint32_t>& candidates) const {
+    kernels::Reservoir& reservoir = scratch.reservoirs[scratch.lanes[i]];
+    kernels_.finish(&reservoir, scanned());
+    candidates.clear();
+    for (std::uint32_t entry = 0; entry < reservoir.count; ++entry)
+      if (reservoir.slots[entry] != scratch.queries[i]) candidates.push_back(reservoir.slots[entry]);
+  }
+
+  void search_cells(const CellSearch& search, float reach) {
+    std::atomic<std::uint64_t> computed{0};
+    std::vector<CellSearch::Scratch> scratches(resolve_threads(options_.threads));
+    parallel_for(
+        search.chunks().size(), 1, options_.threads,
+        [&](std::size_t begin, std::size_t end, unsigned worker) {
+          CellSearch::Scratch& scratch = scratches[worker];
+          ListWriter writer(kernels_);
+          std::vector<std::uint32_t> candidates, ids;
+          std::vector<float> distances;
+          for (std::size_t c = begin; c < end; ++c) {
+            search.search(search.chunks()[c], scanned(), reach, scratch);
+            for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
+              gather(scratch, i, candidates);
+              write_list(scratch.queries[i], candidates, writer, ids, distances);
+            }
+          }
+        },
+        progress_, "lists");
+    for (const CellSearch::Scratch& scratch : scratches) stats().distance_computations += scratch.computed;
+  }
+
+  // ---- edges ----
+
+  // The nearest neighbours of each vertex, the vertices that have chosen it, and a few random ones, pruned by occlusion.
+  void make_edges() {
+    std::atomic<std::uint64_t> computed{0};
+    const Rows rows = ordered();
+    const std::size_t near = std::min(kEdgeCandidates, neighbors());
+    EdgeLists forward(size_, std::min<std::size_t>(options_.max_degree, kEdgeCandidates));
+    parallel_for(
+        size_, 512, options_.threads,
+        [&](std::size_t begin, std::size_t end, unsigned) {
+          std::vector<Edge> candidates(near);
+          std::uint64_t some = 0;
+          for (std::size_t p = begin; p < end; ++p) {
+            const auto ids = result_.lists.ids(order_[p]);
+            const auto distances = result_.lists.distances(order_[p]);
+            for (std::size_t j = 0; j < near; ++j) candidates[j] = {distances[j], place_[ids[j]]};
+            some += forward.prune(p, candidates, rows, kernels_);
+          }
+          computed += some;
+        },
+        progress_, "edges");
+    // Edges by their end: counted, then filled in the order of their vertices.
+    std::vector<std::uint32_t> begins(size_ + 1, 0);
+    for (std::size_t p = 0; p < size_; ++p)
+      for (const Edge& edge : forward.of(p)) ++begins[edge.end + 1];
+    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    Buffer<Edge> reverse(begins.back());
+    {
+      std::vector<std::uint32_t> next(begins.begin(), begins.end() - 1);
+      for (std::size_t p = 0; p < size_; ++p)
+        for (const Edge& edge : forward.of(p)) reverse[next[edge.end]++] = {edge.squared, static_cast<std::uint32_t>(p)};
+    }
+    edges_ = std::make_unique<EdgeLists>(size_, options_.max_degree);
+    parallel_for(
+        size_, 512, options_.threads,
+        [&](std::size_t begin, std::size_t end, unsigned) {
+          std::vector<Edge> candidates, incoming;
+          std::uint64_t some = 0;
+          for (std::size_t p = begin; p < end; ++p) {
+            const auto mine = forward.of(p);
+            candidates.assign(mine.begin(), mine.end());
+            incoming.assign(reverse.data() + begins[p], reverse.data() + begins[p + 1]);
+            if (incoming.size() > kReverseCandidates) {
+              std::nth_element(incoming.begin(), incoming.begin() + kReverseCandidates, incoming.end());
+              incoming.resize(kReverseCandidates);
+            }
+            candidates.insert(candidates.end(), incoming.begin(), incoming.end());
+            add_random(p, rows, candidates);
+            some += candidates.size();
+            finish_candidates(p, candidates);
+            some += edges_->prune(p, candidates, rows, kernels_);
+          }
+          computed += some;
+        },
+        progress_, "edges");
+    stats().distance_computations += computed;
+  }
+
+  void add_random(std::size_t vertex, const Rows& rows, std::vector<Edge>& candidates) const {
+    Random random(options_.seed, kRandomEdgeStream, vertex);
+    for (std::size_t i = 0; i < kRandomEdges; ++i) {
+      const auto end = static_cast<std::uint32_t>(random.below(size_));
+      candidates.push_back({kernels_.squared_distance(rows[vertex], rows[end], rows.dimension()), end});
+    }
+  }
+
+  static void finish_candidates(std::size_t vertex, std::vector<Edge>& candidates) {
+    std::sort(candidates.begin(), candidates.end());
+    candidates.erase(std::unique(candidates.begin(), candidates.end(), [](const Edge& a, const Edge& b) { return a.end == b.end; }), candidates.end());
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](const Edge& edge) { return edge.end == vertex; }), candidates.end());
+  }
+
+  void certify(std::size_t batch, std::size_t most_pairs) {
+    const TraverseResult reached = traverse_add(*edges_, ordered(), options_.success_target, batch, most_pairs, options_.seed, options_.threads,
+                                                kernels_, progress_);
+    stats().success_rate = reached.rate;
+    stats().success_bound = reached.bound;
+    stats().success_pairs = reached.pairs;
+    stats().success_reached = reached.reached;
+    stats().edges_added = reached.added;
+    stats().distance_computations += reached.computed;
+    watch_.lap(stats(), "traverse_add");
+  }
+
+  // ---- the random start ----
+
+  void start_randomly() {
+    take_order(identity());
+    make_room_for_candidates();
+    edges_ = std::make_unique<EdgeLists>(size_, options_.max_degree);
+    parallel_for(size_, 1024, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      std::vector<Edge> candidates;
+      for (std::size_t p = begin; p < end; ++p) {
+        candidates.clear();
+        add_random(p, ordered(), candidates);
+        finish_candidates(p, candidates);
+        edges_->prune(p, candidates, ordered(), kernels_);
+      }
+    });
+    watch_.lap(stats(), "random_edges");
+    certify(std::max<std::size_t>(256, size_ / 4), 2000 * size_ + 100000);
+    const RecallSample truth = sample(spread_points(options_.recall_sample));
+    stats().recall_sample = truth.points().size();
+    watch_.lap(stats(), "recall");
+    stats().recall = 0;
+    search_for_more(truth);
+    stats().recall_reached = stats().recall >= options_.recall_target;
+    if (!stats().recall_reached)
+      stats().note = fmt::format("recall {:.4f} is under the {:.4f} asked for, and no larger search is left; exact search would reach it", stats().recall,
+                                 options_.recall_target);
+  }
+
+  // Lists by backtrack search from each point's own vertex. The number of distances is settled on the sample: doubled until it reaches the recall.
+  void search_for_more(const RecallSample& truth) {
+    const Rows rows = ordered();
+    const auto edges = [this](std::uint32_t vertex) { return EdgeEnds{edges_->of(vertex)}; };
+    const auto list_of = [&](std::size_t place, std::size_t budget, Backtrack& backtrack, std::vector<std::uint32_t>& candidates) {
+      backtrack.run(rows, rows[place], static_cast<std::uint32_t>(place), budget, kernels_, edges);
+      candidates.clear();
+      for (const Found& found : backtrack.found())
+        if (found.id != place) candidates.push_back(found.id);
+      merge_list(place, candidates);
+    };
+    const std::size_t most = size_;
+    for (std::size_t budget = std::min(most, 8 * wanted());; budget = std::min(most, 2 * budget)) {
+      std::atomic<std::size_t> right{0};
+      std::atomic<std::uint64_t> computed{0};
+      const auto work = [&](std::size_t count, const auto& place_of, const auto& take) {
+        parallel_for(
+            count, 16, options_.threads,
+            [&](std::size_t begin, std::size_t end, unsigned) {
+              Backtrack backtrack(size_);
+              ListWriter writer(kernels_);
+              std::vector<std::uint32_t> candidates, ids;
+              std::vector<float> distances;
+              std::uint64_t some = 0;
+              for (std::size_t i = begin; i < end; ++i) {
+                const std::size_t place = place_of(i);
+                list_of(place, budget, backtrack, candidates);
+                some += backtrack.found().size() + candidates.size();
+                take(i, place, candidates, writer, ids, distances);
+              }
+              computed += some;
+            },
+            progress_, "search");
+      };
+      work(truth.points().size(), [&](std::size_t i) { return place_[truth.points()[i]]; },
+           [&](std::size_t i, std::size_t place, std::vector<std::uint32_t>& candidates, ListWriter& writer, std::vector<std::uint32_t>& ids,
+               std::vector<float>& distances) {
+             const std::size_t count = std::min(neighbors(), candidates.size());
+             ids.resize(count);
+             distances.resize(count);
+             writer.write(rows[place], rows, candidates, count, ids.data(), distances.data());
+             for (std::uint32_t& id : ids) id = order_[id];
+             right += truth.hits(i, ids, distances);
+           });
+      stats().recall = static_cast<double>(right) / static_cast<double>(truth.points().size() * neighbors());
+      if (stats().recall < options_.recall_target && budget < most) {
+        stats().distance_computations += computed;
+        continue;
+      }
+      work(size_, [](std::size_t i) { return i; },
+           [&](std::size_t, std::size_t place, std::vector<std::uint32_t>& candidates, ListWriter& writer, std::vector<std::uint32_t>& ids,
+               std::vector<float>& distances) {
+             fill_up(place, candidates);
+             write_list(place, candidates, writer, ids, distances);
+           });
+      stats().distance_computations += computed;
+      have_lists_ = true;
+      stats().recall = truth.recall(result_.lists);
+      watch_.lap(stats(), "search");
+      return;
+    }
+  }
+
+  // What is known of a point's list joins what a search found.
+  void merge_list(std::size_t place, std::vector<std::uint32_t>& candidates) const {
+    if (options_.start == Start::kRandom) return;
+    const std::size_t found = candidates.size();
+    for (const std::uint32_t id : result_.lists.ids(order_[place])) candidates.push_back(place_[id]);
+    std::sort(candidates.begin(), candidates.end());
+    if (found != candidates.size()) candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+  }
+
+  // A vertex that can reach too few others gets the first points there are, so that every list is full.
+  void fill_up(std::size_t place, std::vector<std::uint32_t>& candidates) const {
+    if (candidates.size() >= neighbors()) return;
+    std::vector<std::uint32_t> have(candidates);
+    std::sort(have.begin(), have.end());
+    for (std::uint32_t other = 0; other < size_ && candidates.size() < neighbors(); ++other)
+      if (other != place && !std::binary_search(have.begin(), have.end(), other)) candidates.push_back(other);
+  }
+
+  struct EdgeEnds {
+    std::span<const Edge> edges;
+    std::size_t size() const { return edges.size(); }
+    std::uint32_t operator[](std::size_t i) const { return edges[i].end; }
+  };
+
+  // ---- the previous start ----
+
+  void start_from_previous() {
+    require(previous_ != nullptr, "a previous graph is checked for before");
+    throw InvalidArgument("not yet");
+  }
+
+  // ---- the result ----
+
+  void publish() {
+    Fanng& graph = result_.graph;
+    graph.dimension_ = rows_.dimension();
+    graph.offsets_.resize(size_ + 1);
+    graph.offsets_[0] = 0;
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      const std::size_t degree = edges_->of(place_[i]).size();
+      graph.offsets_[i + 1] = graph.offsets_[i] + degree;
+      most = std::max(most, degree);
+    }
+    graph.edges_.resize(graph.offsets_.back());
+    parallel_for(size_, 4096, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t i = begin; i < end; ++i) {
+        std::uint32_t* out = graph.edges_.data() + graph.offsets_[i];
+        for (const Edge& edge : edges_->of(place_[i])) *out++ = order_[edge.end];
+      }
+    });
+    stats().mean_degree = static_cast<double>(graph.edges_.size()) / static_cast<double>(size_);
+    stats().max_degree = most;
+    if (options_.refreshable) graph.order_ = std::move(order_);
+  }
+
+  Rows rows_;
+  FanngOptions options_;
+  const Fanng* previous_;
+  const Progress& progress_;
+  const kernels::Kernels& kernels_;
+  std::size_t size_;
+  Stopwatch watch_;
+  FanngResult result_;
+  std::vector<std::uint32_t> order_;  // the point at each place
+  std::vector<std::uint32_t> place_;  // the place of each point
+  Buffer<float> ordered_data_;        // the rows by place
+  std::unique_ptr<EdgeLists> edges_;  // by place
+  bool have_lists_ = false;
+};
+
+FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous, const Progress& progress) {
+  options.validate();
+  if (options.neighbors >= rows.size())
+    throw InvalidArgument(fmt::format("neighbors is {}; with {} rows it must be under {}", options.neighbors, rows.size(), rows.size()));
+  if (options.start == Start::kPrevious) {
+    if (previous == nullptr) throw InvalidArgument("start is previous, but no previous graph was given");
+    if (previous->size() != rows.size() || previous->dimension() != rows.dimension())
+      throw InvalidArgument(fmt::format("the previous graph is of {} points of dimension {}, the embeddings are {} of dimension {}; they must agree",
+                                        previous->size(), previous->dimension(), rows.size(), rows.dimension()));
+  }
+  return FanngBuilder(rows, options, previous, progress).build();
+}
+
+}  // namespace smartmine
