@@ -28,10 +28,10 @@ Embeddings::Embeddings(Buffer<float> values, std::size_t size, std::size_t dimen
   owner_ = std::make_shared<const Buffer<float>>(std::move(values));  // moving a buffer leaves its values where they are
 }
 
-Embeddings read_embeddings(const std::filesystem::path& path) {
+Embeddings read_embeddings(const std::filesystem::path& path, std::string_view what) {
   auto file = std::make_shared<const MappedFile>(path);
   file->expect_one_pass();
-  ParsedMatrix matrix = parse_embeddings(bytes_of(*file, path));
+  ParsedMatrix matrix = parse_embeddings(bytes_of(*file, path), what);
   if (matrix.in_place == nullptr) return {std::move(matrix.converted), matrix.rows, matrix.columns};
   file->expect_many_reads();
   const Rows rows(matrix.in_place, matrix.rows, matrix.columns);

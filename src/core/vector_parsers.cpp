@@ -72,29 +72,27 @@ bool with_integer_type(NpyType type, const Visit& visit) {
   }
 }
 
-/// Rows' own limits, with the path in front.
-void check_embedding_shape(const std::string& name, std::size_t rows, std::size_t columns) {
-  constexpr float kAny = 0;
-  try {
-    Rows(&kAny, rows, columns);
-  } catch (const InvalidArgument& refused) {
-    throw IoError(fmt::format("{}: {}", name, refused.what()));
-  }
+/// The limits of Rows, with the path in front.
+void check_float_shape(const std::string& name, std::string_view what, std::size_t rows, std::size_t columns) {
+  if (rows == 0) throw IoError(fmt::format("{}: {} have no rows; at least 1 is needed", name, what));
+  if (rows > kMaxRows) throw IoError(fmt::format("{}: {} have {} rows; at most {} are supported", name, what, rows, kMaxRows));
+  if (columns == 0 || columns > kMaxDimension)
+    throw IoError(fmt::format("{}: {} have dimension {}; it must be from 1 to {}", name, what, columns, kMaxDimension));
 }
 
-void check_matrix(const NpyHeader& header, const std::string& name, const char* what) {
+void check_matrix(const NpyHeader& header, const std::string& name, std::string_view what) {
   if (header.shape.size() == 2) return;
   throw IoError(fmt::format("{}: the array has shape {}, {} need (rows, columns); {}", name, shape_text(header.shape), what,
                             header.shape.size() == 1 ? "for a single row save array.reshape(1, -1)" : "save a 2-D array"));
 }
 
-ParsedMatrix parse_npy_embeddings(const FileBytes& file, const std::string& name) {
+ParsedMatrix parse_npy_embeddings(const FileBytes& file, const std::string& name, std::string_view what) {
   const NpyHeader header = parse_npy_header(file.bytes, name);
-  check_matrix(header, name, "embeddings");
+  check_matrix(header, name, what);
   ParsedMatrix matrix;
   matrix.rows = header.shape[0];
   matrix.columns = header.shape[1];
-  check_embedding_shape(name, matrix.rows, matrix.columns);
+  check_float_shape(name, what, matrix.rows, matrix.columns);
   const std::byte* const data = file.bytes.data() + header.data_offset;
   switch (header.type) {
     case NpyType::kFloat16:
@@ -114,15 +112,15 @@ ParsedMatrix parse_npy_embeddings(const FileBytes& file, const std::string& name
       matrix.converted = Buffer<float>(header.values);
       for_each_value<double>(file, header.data_offset, header.values, [&](std::size_t i, double value) {
         if (std::isfinite(value) && std::abs(value) > static_cast<double>(std::numeric_limits<float>::max()))
-          throw IoError(fmt::format("{}: {:.6g} at row {}, column {} (counted from 0) is too large for float32; scale the embeddings", name,
-                                    value, i / matrix.columns, i % matrix.columns));
+          throw IoError(fmt::format("{}: {:.6g} at row {}, column {} (counted from 0) is too large for float32; scale the {}", name, value,
+                                    i / matrix.columns, i % matrix.columns, what));
         matrix.converted[i] = static_cast<float>(value);
       });
       return matrix;
     default:
       throw IoError(
-          fmt::format("{}: the array holds {}, embeddings must be float16, float32 or float64; convert with array.astype('float32')", name,
-                      to_string(header.type)));
+          fmt::format("{}: the array holds {}, {} must be float16, float32 or float64; convert with array.astype('float32')", name,
+                      to_string(header.type), what));
   }
 }
 
@@ -161,14 +159,14 @@ void for_each_vecs_row(const FileBytes& file, const std::string& name, const Sta
   }
 }
 
-ParsedMatrix parse_fvecs(const FileBytes& file, const std::string& name) {
+ParsedMatrix parse_fvecs(const FileBytes& file, const std::string& name, std::string_view what) {
   ParsedMatrix matrix;
   for_each_vecs_row(
       file, name,
       [&](std::size_t rows, std::size_t columns) {
         matrix.rows = rows;
         matrix.columns = columns;
-        if (rows > 0) check_embedding_shape(name, rows, columns);  // no whole row: the file is cut short, said below
+        if (rows > 0) check_float_shape(name, what, rows, columns);  // no whole row: the file is cut short, said below
         matrix.converted = Buffer<float>(rows * columns);
       },
       [&](std::size_t row, const std::byte* values) {
@@ -177,7 +175,7 @@ ParsedMatrix parse_fvecs(const FileBytes& file, const std::string& name) {
   return matrix;
 }
 
-ParsedMatrix parse_fbin(const FileBytes& file, const std::string& name) {
+ParsedMatrix parse_fbin(const FileBytes& file, const std::string& name, std::string_view what) {
   constexpr std::size_t kHeader = 8;
   const std::size_t size = file.bytes.size();
   if (size < kHeader)
@@ -185,7 +183,7 @@ ParsedMatrix parse_fbin(const FileBytes& file, const std::string& name) {
   ParsedMatrix matrix;
   matrix.rows = load<std::uint32_t>(file.bytes.data());
   matrix.columns = load<std::uint32_t>(file.bytes.data() + 4);
-  check_embedding_shape(name, matrix.rows, matrix.columns);  // also keeps the product below small
+  check_float_shape(name, what, matrix.rows, matrix.columns);  // also keeps the product below small
   const std::size_t expected = matrix.rows * matrix.columns * sizeof(float);
   if (size - kHeader != expected)
     throw IoError(fmt::format("{}: {} rows of dimension {} need {} bytes after the .fbin header but {} follow; {}", name, matrix.rows,
@@ -218,13 +216,13 @@ void check_id_shape(const std::string& name, std::size_t rows, std::size_t colum
 
 }  // namespace
 
-ParsedMatrix parse_embeddings(const FileBytes& file) {
+ParsedMatrix parse_embeddings(const FileBytes& file, std::string_view what) {
   const std::string name = file.path.string();
   const std::filesystem::path ending = file.path.extension();
-  if (is_npy(file.bytes) || ending == ".npy") return parse_npy_embeddings(file, name);
-  if (ending == ".fvecs") return parse_fvecs(file, name);
-  if (ending == ".fbin") return parse_fbin(file, name);
-  throw IoError(fmt::format("{}: unknown format; embeddings must be .npy, .fvecs or .fbin", name));
+  if (is_npy(file.bytes) || ending == ".npy") return parse_npy_embeddings(file, name, what);
+  if (ending == ".fvecs") return parse_fvecs(file, name, what);
+  if (ending == ".fbin") return parse_fbin(file, name, what);
+  throw IoError(fmt::format("{}: unknown format; {} must be .npy, .fvecs or .fbin", name, what));
 }
 
 NeighborIds parse_ids(const FileBytes& file) {

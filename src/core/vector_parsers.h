@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "smartmine/core/vector_files.h"
@@ -27,7 +28,7 @@ struct ParsedMatrix {
 };
 
 /// What read_embeddings, read_ids and read_labels do once they have the bytes.
-ParsedMatrix parse_embeddings(const FileBytes& file);
+ParsedMatrix parse_embeddings(const FileBytes& file, std::string_view what = "embeddings");
 NeighborIds parse_ids(const FileBytes& file);
 std::vector<std::int64_t> parse_labels(const FileBytes& file);
 

@@ -174,6 +174,21 @@ TEST_F(Readers, RefuseTheWrongKindOfNumber) {
   EXPECT_THAT(refused_labels(npy("<f8", "(1,)", "abcdefgh")), HasSubstr("holds float64, labels must be whole numbers"));
 }
 
+TEST_F(Readers, CallAMatrixWhatTheCallerCallsIt) {
+  const auto refused = [&](const std::string& name, const std::string& bytes) {
+    const std::string message = io_error([&] { read_embeddings(saved(name, bytes), "distances"); });
+    EXPECT_EQ(message.find("embeddings"), std::string::npos) << message;
+    return message;
+  };
+  EXPECT_THAT(refused("d.npy", npy("<f4", "(1,)", "abcd")), HasSubstr("shape (1,), distances need (rows, columns)"));
+  EXPECT_THAT(refused("d.npy", npy("<f4", "(0, 3)", "")), HasSubstr("distances have no rows"));
+  EXPECT_THAT(refused("d.npy", npy("<f4", "(3, 0)", "")), HasSubstr("distances have dimension 0"));
+  EXPECT_THAT(refused("d.npy", npy("<i4", "(1, 1)", "abcd")), HasSubstr("holds int32, distances must be float16"));
+  EXPECT_THAT(refused("d.npy", npy("<f8", "(1, 1)", bytes_of({1e39}))), HasSubstr("scale the distances"));
+  EXPECT_THAT(refused("d.fbin", bytes_of<std::uint32_t>({0, 4})), HasSubstr("distances have no rows"));
+  EXPECT_THAT(refused("d.txt", "1 2 3"), HasSubstr("distances must be .npy, .fvecs or .fbin"));
+}
+
 TEST_F(Readers, ReadFvecs) {
   const std::string row = bytes_of<std::int32_t>({2});
   const Embeddings read = embeddings("e.fvecs", row + bytes_of({1.F, 2.F}) + row + bytes_of({3.F, 4.F}) + row + bytes_of({5.F, 6.F}));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "smartmine/core/buffer.h"
@@ -40,8 +41,9 @@ struct NeighborIds {
 
 /// Reads a matrix of floats: .npy (float16, float32, float64), .fvecs or .fbin. float32 .npy and .fbin stay in the mapped
 /// file, the others are converted on the way. A float64 too large for a float is an error; NaN and infinite values are
-/// left for check_rows, which looks at every value once, whatever the source.
-Embeddings read_embeddings(const std::filesystem::path& path);
+/// left for check_rows, which looks at every value once, whatever the source. `what` is what messages call the matrix, for
+/// files of other floats, such as the distances that belong to ids.
+Embeddings read_embeddings(const std::filesystem::path& path, std::string_view what = "embeddings");
 
 /// Reads an N x K matrix of ids: .npy of any integer type or .ivecs.
 NeighborIds read_ids(const std::filesystem::path& path);
