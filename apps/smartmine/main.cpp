@@ -32,12 +32,14 @@ int run(int argc, char** argv) {
   program.footer(
       "Examples:\n"
       "  smartmine knn --embeddings x.npy --neighbors 100 --output lists\n"
-      "  smartmine knn --help");
+      "  smartmine mine --embeddings x.npy --labels y.npy --output triplets.npy\n"
+      "  smartmine mine --help");
   program.require_subcommand(0, 1);  // with (1, 1) a misspelt one would be called missing
   program.fallthrough();             // so that --config may follow the subcommand
   add_config_option(program);
   Work work;
   add_knn(program, work);
+  add_mine(program, work);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
@@ -45,7 +47,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(in_one_line(error.what()) + "; see smartmine --help");
   }
-  if (!work) throw UsageError("a subcommand is required, such as knn; see smartmine --help");
+  if (!work) throw UsageError("a subcommand is required, such as knn or mine; see smartmine --help");
   catch_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is then an error like a full disk, not the end of the process
   work();

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <limits>
 
 #include "console.h"
 #include "interrupt.h"
+#include "option_checks.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
 #include "smartmine/graph/exact_knn.h"
@@ -18,37 +17,6 @@ namespace smartmine::app {
 namespace {
 
 constexpr unsigned kMostThreads = 1024;
-
-// CLI11's own range checks would show a type and a range in a notation of their own, and let a minus sign wrap around.
-CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
-  return CLI::Validator(
-      [=](const std::string& text) {
-        std::uint64_t value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool good = error == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
-        return good ? std::string() : fmt::format("'{}' is not a whole number from {} to {}", text, low, high);
-      },
-      "");
-}
-
-CLI::Validator fraction(bool one_allowed) {
-  return CLI::Validator(
-      [=](const std::string& text) {
-        double value = 0;
-        const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && (one_allowed ? value <= 1 : value < 1);
-        return good ? std::string() : fmt::format("'{}' is not a number in {}", text, one_allowed ? "(0, 1]" : "(0, 1)");
-      },
-      "");
-}
-
-CLI::Validator one_of(const std::vector<std::string>& names) {
-  return CLI::Validator(
-      [=](const std::string& text) {
-        const bool good = std::find(names.begin(), names.end(), text) != names.end();
-        return good ? std::string() : fmt::format("'{}' is not one of {}", text, fmt::join(names, ", "));
-      },
-      "");
-}
 
 Start start_from(std::string_view name) {
   if (name == "random") return Start::kRandom;

@@ -29,6 +29,15 @@ Matrix<T> read(const std::string& path, const std::string& dtype) {
   return matrix;
 }
 
+template <class T>
+void write_integers(const std::string& path, const std::string& dtype, const std::vector<T>& values, std::size_t columns) {
+  std::string data(values.size() * sizeof(T), '\0');
+  if (!values.empty()) std::memcpy(data.data(), values.data(), data.size());
+  const std::string shape =
+      columns == 0 ? std::to_string(values.size()) + "," : std::to_string(values.size() / columns) + ", " + std::to_string(columns);
+  write_raw_npy(path, "{'descr': '" + dtype + "', 'fortran_order': False, 'shape': (" + shape + "), }", data);
+}
+
 }  // namespace
 
 void write_raw_npy(const std::string& path, const std::string& dictionary, const std::string& data) {
@@ -50,7 +59,15 @@ void write_matrix(const std::string& path, const std::vector<float>& values, std
       path, "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " + std::to_string(columns) + "), }", data);
 }
 
+void write_int32(const std::string& path, const std::vector<std::int32_t>& values, std::size_t columns) {
+  write_integers(path, "<i4", values, columns);
+}
+void write_int64(const std::string& path, const std::vector<std::int64_t>& values, std::size_t columns) {
+  write_integers(path, "<i8", values, columns);
+}
+
 Matrix<std::int32_t> read_int32(const std::string& path) { return read<std::int32_t>(path, "<i4"); }
+Matrix<std::int64_t> read_int64(const std::string& path) { return read<std::int64_t>(path, "<i8"); }
 Matrix<float> read_float32(const std::string& path) { return read<float>(path, "<f4"); }
 
 std::vector<float> clustered_rows(std::size_t rows, std::size_t dimension, std::uint64_t seed) {

@@ -14,7 +14,11 @@ void write_raw_npy(const std::string& path, const std::string& dictionary, const
 /// A float32 matrix.
 void write_matrix(const std::string& path, const std::vector<float>& values, std::size_t rows, std::size_t columns);
 
-/// What a .npy file of 4-byte values in two dimensions holds. Throws std::runtime_error if `dtype` is another.
+/// Integers of either width: a matrix, or a list of labels when `columns` is 0.
+void write_int32(const std::string& path, const std::vector<std::int32_t>& values, std::size_t columns = 0);
+void write_int64(const std::string& path, const std::vector<std::int64_t>& values, std::size_t columns = 0);
+
+/// What a .npy file of values in two dimensions holds. Throws std::runtime_error if `dtype` is another.
 template <class T>
 struct Matrix {
   std::size_t rows = 0;
@@ -23,6 +27,7 @@ struct Matrix {
   const T* operator[](std::size_t row) const { return values.data() + row * columns; }
 };
 Matrix<std::int32_t> read_int32(const std::string& path);
+Matrix<std::int64_t> read_int64(const std::string& path);
 Matrix<float> read_float32(const std::string& path);
 
 /// Clustered unit rows.
