@@ -1,6 +1,7 @@
 #include "graph/cell_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "smartmine/core/error.h"
@@ -31,6 +32,7 @@ CellSearch::CellSearch(const Rows& ordered, std::span<const std::uint32_t> cell_
       centre_panel_begins_(cells() + 1, 0),
       packed_rows_(ordered.size() * row_bytes_),
       row_norms_(ordered.size()),
+      row_errors_(ordered.size()),
       packed_centroids_(cells() * row_bytes_),
       centroid_norms_(cells()) {
   for (std::size_t c = 0; c < cells(); ++c) {
@@ -63,7 +65,7 @@ CellSearch::CellSearch(const Rows& ordered, std::span<const std::uint32_t> cell_
       const std::size_t first = begins_[c], count = begins_[c + 1] - first, blocks = panels_of(count);
       kernels::Reservoir norm{};
       for (std::size_t p = first; p < first + count; ++p) {
-        panel_kernels_.pack_query(frame_.packing(), ordered[p], packed_rows_.data() + p * row_bytes_, &norm);
+        row_errors_[p] = panel_kernels_.pack_query(frame_.packing(), ordered[p], packed_rows_.data() + p * row_bytes_, &norm);
         row_norms_[p] = norm.norm;
       }
       float* centroid = centroids_.data() + c * dimension;
@@ -123,10 +125,10 @@ void CellSearch::look_at_nearest(const Chunk& chunk, std::size_t keep, std::size
   }
 }
 
-void CellSearch::search(const Chunk& chunk, std::size_t keep, float reach, Scratch& s, std::span<const std::uint32_t> only) const {
+void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, float reach, Scratch& s, std::span<const std::uint32_t> only) const {
   const std::size_t dimension = dimension_, first_panel = panel_begins_[chunk.first];
   const std::size_t panels = panel_begins_[chunk.last] - first_panel;
-  const std::size_t capacity = 2 * keep + 2 * kernels::kReservoirSlack;
+  const std::size_t capacity = keep + kernels::kReservoirSlack + 32;  // small: an old threshold lets too many in
   s.queries.assign(only.begin(), only.end());
   if (only.empty()) {
     s.queries.resize(begins_[chunk.last] - begins_[chunk.first]);
@@ -143,19 +145,22 @@ void CellSearch::search(const Chunk& chunk, std::size_t keep, float reach, Scrat
     const std::size_t lane = (panel_begins_[cell] - first_panel) * kPanelWidth + (s.queries[i] - begins_[cell]);
     s.lanes[i] = static_cast<std::uint16_t>(lane);
     s.reservoirs[lane] = {panel_kernels_.lowest_score, 0, s.scores.data() + lane * capacity, s.slots.data() + lane * capacity,
-                          row_norms_[s.queries[i]], 0, 0, false};
+                          row_norms_[s.queries[i]], 0, 0, false, 0};
     std::copy_n(packed_rows_.data() + s.queries[i] * row_bytes_, row_bytes_, s.rows.data() + lane * row_bytes_);
   }
   s.masks.assign(cells() * panels, 0);
   look_at_nearest(chunk, keep, capacity, s);
-  for (const std::uint16_t lane : s.lanes) kernels_.finish(&s.reservoirs[lane], keep);
+  for (const std::uint16_t lane : s.lanes) kernels_.finish(&s.reservoirs[lane], keep, 8);
   if (reach <= 0) return;
 
   // The other cells that some query reaches, those nearest to the chunk's first.
   std::vector<std::uint16_t>& seen = s.chosen;
   seen = s.masks;
+  s.take_bars.resize(panels * kPanelWidth);
+  s.centre_bars.resize(panels * kPanelWidth);
+  panel_kernels_.set_bars(s.reservoirs.data(), s.lanes.data(), s.lanes.size(), keep, near, reach, s.take_bars.data(), s.centre_bars.data());
   s.bars.assign(panels * kPanelWidth, -1.0F);
-  for (const std::uint16_t lane : s.lanes) s.bars[lane] = reach * (s.reservoirs[lane].norm - 2 * s.reservoirs[lane].threshold);
+  for (const std::uint16_t lane : s.lanes) s.bars[lane] = reach * (s.reservoirs[lane].norm - 2 * s.reservoirs[lane].near);
   panel_kernels_.near_lanes(packed_centroids_.data(), centroid_norms_.data(), cells(), panel(first_panel), panels, dimension, s.bars.data(),
                             s.masks.data());
   s.computed += cells() * s.queries.size();
@@ -180,9 +185,75 @@ void CellSearch::search(const Chunk& chunk, std::size_t keep, float reach, Scrat
     for (std::size_t block = 0; block < blocks; block += kPanelWidth)
       s.computed += panel_kernels_.scan_blocks(
           {s.rows.data(), s.chosen.data(), s.chosen.size(), centre_panels_.data() + (centre_panel_begins_[other] + block / kPanelWidth) * panel_bytes_,
-           panel(panel_begins_[other] + block), std::min(kPanelWidth, blocks - block), 0xffff,
-           begins_[other] + static_cast<std::uint32_t>(block * kPanelWidth), dimension, s.reservoirs.data(), keep, capacity, reach});
+           panel(panel_begins_[other] + block), std::min(kPanelWidth, blocks - block),
+           begins_[other] + static_cast<std::uint32_t>(block * kPanelWidth), dimension, s.reservoirs.data(), keep, capacity, near, reach,
+           s.take_bars.data(), s.centre_bars.data(), reinterpret_cast<const float*>(panel(panel_begins_[other] + block))});
   }
+}
+
+std::size_t CellSearch::prune(std::span<const std::uint32_t> candidates, std::span<const float> distances, std::size_t most, std::uint32_t* chosen,
+                              Scratch& s) const {
+  constexpr std::size_t kBatch = 4;  // so many next candidates are compared with all later ones at once, though some of them may turn out occluded
+  const std::size_t count = candidates.size(), panels = panels_of(count);
+  s.gathered.resize(panels * panel_bytes_ + kBatch * row_bytes_);
+  std::uint8_t* batch_rows = s.gathered.data() + panels * panel_bytes_;
+  s.bars.assign(panels * kPanelWidth, -1.0F);
+  std::copy(distances.begin(), distances.end(), s.bars.begin());
+  for (std::size_t p = 0; p < panels; ++p)
+    panel_kernels_.gather_panel(packed_rows_.data(), candidates.data() + p * kPanelWidth, std::min(kPanelWidth, count - p * kPanelWidth), dimension_,
+                                s.gathered.data() + p * panel_bytes_);
+  s.occluded.assign((1 + kBatch) * panels, 0);
+  std::uint16_t* occluded = s.occluded.data();
+  std::uint16_t* masks = occluded + panels;
+  const auto is_in = [](const std::uint16_t* mask, std::size_t i) { return (mask[i / kPanelWidth] >> (i % kPanelWidth) & 1) != 0; };
+  std::size_t kept = 0, next = 0;
+  while (kept < most) {
+    std::size_t batch[kBatch];
+    float norms[kBatch];
+    std::size_t size = 0;
+    for (; next < count && size < kBatch; ++next) {
+      if (is_in(occluded, next)) continue;
+      std::copy_n(packed_rows_.data() + candidates[next] * row_bytes_, row_bytes_, batch_rows + size * row_bytes_);
+      norms[size] = row_norms_[candidates[next]];
+      batch[size++] = next;
+    }
+    if (size == 0) break;
+    const std::size_t from = batch[0] / kPanelWidth, width = panels - from;
+    panel_kernels_.near_lanes(batch_rows, norms, size, s.gathered.data() + from * panel_bytes_, width, dimension_, s.bars.data() + from * kPanelWidth,
+                              masks);
+    s.computed += size * width * kPanelWidth;
+    for (std::size_t b = 0; b < size && kept < most; ++b) {
+      if (is_in(occluded, batch[b])) continue;
+      chosen[kept++] = candidates[batch[b]];
+      for (std::size_t p = 0; p < width; ++p) occluded[from + p] = static_cast<std::uint16_t>(occluded[from + p] | masks[b * width + p]);
+    }
+  }
+  return kept;
+}
+
+void CellSearch::may_be_nearer(std::span<const std::uint32_t> candidates, std::span<const float> squared, Scratch& s) const {
+  const std::size_t count = candidates.size(), panels = panels_of(count);
+  s.gathered.resize(panels * panel_bytes_ + count * row_bytes_);
+  s.occluded.resize(count * panels);
+  std::uint8_t* rows = s.gathered.data() + panels * panel_bytes_;
+  s.nearness.resize(count);
+  float worst = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::copy_n(packed_rows_.data() + candidates[i] * row_bytes_, row_bytes_, rows + i * row_bytes_);
+    s.nearness[i] = row_norms_[candidates[i]];
+    worst = std::max(worst, row_errors_[candidates[i]]);
+  }
+  // The distance of two packed rows errs by what packing moved both of them by, and by rounding.
+  s.bars.assign(panels * kPanelWidth, -1.0F);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float reach = std::sqrt(squared[i]) * frame_.scale + worst + row_errors_[candidates[i]];
+    s.bars[i] = reach * reach * 1.0001F + panel_kernels_.score_rounding + 1e-5F * s.nearness[i];
+  }
+  for (std::size_t p = 0; p < panels; ++p)
+    panel_kernels_.gather_panel(packed_rows_.data(), candidates.data() + p * kPanelWidth, std::min(kPanelWidth, count - p * kPanelWidth), dimension_,
+                                s.gathered.data() + p * panel_bytes_);
+  panel_kernels_.near_lanes(rows, s.nearness.data(), count, s.gathered.data(), panels, dimension_, s.bars.data(), s.occluded.data());
+  s.computed += count * panels * kPanelWidth;
 }
 
 }  // namespace smartmine

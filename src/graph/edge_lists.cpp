@@ -16,24 +16,6 @@ constexpr std::size_t kWindow = 3000;
 
 }  // namespace
 
-std::uint64_t EdgeLists::prune(std::size_t vertex, std::span<const Edge> candidates, const Rows& rows, const kernels::Kernels& kernels) {
-  Edge* kept = edges_.data() + vertex * max_degree_;
-  std::size_t count = 0;
-  std::uint64_t computed = 0;
-  for (const Edge& candidate : candidates) {
-    if (count == max_degree_) break;
-    bool occluded = false;
-    for (std::size_t i = 0; i < count && !occluded; ++i) {
-      if (!(kept[i].squared < candidate.squared)) break;  // equally long: no occlusion, nor by those after it
-      occluded = kernels.squared_distance(rows[kept[i].end], rows[candidate.end], rows.dimension()) < candidate.squared;
-      ++computed;
-    }
-    if (!occluded) kept[count++] = candidate;
-  }
-  counts_[vertex] = static_cast<std::uint16_t>(count);
-  return computed;
-}
-
 bool EdgeLists::add(std::size_t vertex, Edge edge, const Rows& rows, const kernels::Kernels& kernels) {
   Edge* mine = edges_.data() + vertex * max_degree_;
   std::size_t count = counts_[vertex];

@@ -21,6 +21,7 @@ struct Edge {
 /// The edges of a FANNG while it is being built: at most `max_degree` a vertex, shortest first, none occluded by a shorter one of its vertex.
 class EdgeLists {
  public:
+  /// `max_degree` is at most 1024.
   EdgeLists(std::size_t vertices, std::size_t max_degree) : max_degree_(max_degree), counts_(vertices, 0), edges_(vertices * max_degree) {}
 
   std::size_t vertices() const { return counts_.size(); }
@@ -29,7 +30,33 @@ class EdgeLists {
 
   /// Replaces the edges of `vertex` by those of `candidates` (ascending, distinct, without the vertex itself) that no shorter one kept occludes.
   /// An edge p->b occludes p->c if d(p,b) < d(p,c) and d(b,c) < d(p,c). Returns the number of distances computed.
-  std::uint64_t prune(std::size_t vertex, std::span<const Edge> candidates, const Rows& rows, const kernels::Kernels& kernels);
+  std::uint64_t prune(std::size_t vertex, std::span<const Edge> candidates, const Rows& rows, const kernels::Kernels& kernels) {
+    return prune(vertex, candidates, rows, kernels, [](std::size_t, std::size_t) { return true; });
+  }
+  /// The same, where `may_be_nearer(i, j)` may rule out that candidate i is nearer to candidate j than the vertex is.
+  template <class MayBeNearer>
+  std::uint64_t prune(std::size_t vertex, std::span<const Edge> candidates, const Rows& rows, const kernels::Kernels& kernels,
+                      const MayBeNearer& may_be_nearer) {
+    Edge* kept = edges_.data() + vertex * max_degree_;
+    std::uint32_t from[1024];  // where the kept ones stood
+    std::size_t count = 0;
+    std::uint64_t computed = 0;
+    for (std::size_t c = 0; c < candidates.size() && count < max_degree_; ++c) {
+      const Edge& candidate = candidates[c];
+      bool occluded = false;
+      for (std::size_t i = 0; i < count && !occluded; ++i) {
+        if (!(kept[i].squared < candidate.squared)) break;  // equally long: no occlusion, nor by those after it
+        if (!may_be_nearer(from[i], c)) continue;
+        occluded = kernels.squared_distance(rows[kept[i].end], rows[candidate.end], rows.dimension()) < candidate.squared;
+        ++computed;
+      }
+      if (occluded) continue;
+      from[count] = static_cast<std::uint32_t>(c);
+      kept[count++] = candidate;
+    }
+    counts_[vertex] = static_cast<std::uint16_t>(count);
+    return computed;
+  }
 
   /// Adds one edge and drops what it occludes; does nothing if it is there already or is itself occluded. Returns whether it was added.
   bool add(std::size_t vertex, Edge edge, const Rows& rows, const kernels::Kernels& kernels);

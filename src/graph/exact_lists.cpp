@@ -24,7 +24,7 @@ void scan_plainly(const Rows& rows, const float* query, std::uint32_t own, std::
   constexpr std::size_t kBlock = 512;
   std::vector<float> scores(2 * count + 2 * kBlock), distances(kBlock);
   std::vector<std::uint32_t> slots(scores.size()), ids(kBlock);
-  kernels::Reservoir best{-std::numeric_limits<float>::infinity(), 0, scores.data(), slots.data(), 0, 0, 0, false};
+  kernels::Reservoir best{-std::numeric_limits<float>::infinity(), 0, scores.data(), slots.data(), 0, 0, 0, false, 0};
   for (std::size_t first = 0; first < rows.size(); first += kBlock) {
     const std::size_t block = std::min(kBlock, rows.size() - first);
     std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(first));
@@ -34,10 +34,10 @@ void scan_plainly(const Rows& rows, const float* query, std::uint32_t own, std::
       scores[best.count] = -distances[i];
       slots[best.count++] = ids[i];
     }
-    if (best.count + kBlock > scores.size()) kernels.finish(&best, count);
+    if (best.count + kBlock > scores.size()) kernels.finish(&best, count, 0);
     if (best.count >= count && best.threshold == 0) break;  // nothing is nearer than nothing
   }
-  kernels.finish(&best, count);
+  kernels.finish(&best, count, 0);
   candidates.assign(slots.begin(), slots.begin() + best.count);
 }
 
@@ -69,7 +69,7 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
           std::vector<kernels::Reservoir> reservoirs(block);
           for (std::size_t i = 0; i < block; ++i) {
             kernels::Reservoir& r = reservoirs[i];
-            r = {panels.lowest_score, 0, scores.data() + i * capacity, slots.data() + i * capacity, 0, 0, 0, false};
+            r = {panels.lowest_score, 0, scores.data() + i * capacity, slots.data() + i * capacity, 0, 0, 0, false, 0};
             const float error = panels.pack_query(packed.frame().packing(), lists.queries[queries[begin + i]], packed_queries.data() + i * query_bytes, &r);
             // If e is what packing may add to a distance, the last of the true list is at most e beyond the last of the packed one, and may itself
             // look e farther than it is. Rounding in the sums comes on top.

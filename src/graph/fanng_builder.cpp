@@ -27,8 +27,8 @@ constexpr std::uint64_t kSampleStream = 0x5341;
 constexpr std::uint64_t kRandomEdgeStream = 0x5245;
 constexpr std::size_t kExactBelow = 4096;       // so few points are compared all with all
 constexpr std::size_t kCalibrationPoints = 512; // points on which the reach of the search is settled
-constexpr std::size_t kEdgeCandidates = 100;     // nearest neighbours of a vertex considered as ends of its edges
-constexpr std::size_t kReverseCandidates = 64;  // and nearest vertices that have an edge to it
+constexpr std::size_t kDepth = 300;             // nearest neighbours of a vertex considered as ends of its edges, and for which it is one in turn
+constexpr std::size_t kForward = 40;            // most edges chosen from its own neighbours
 constexpr std::size_t kRandomEdges = 8;         // and random ones, for the long way
 
 /// Some points with their exact lists.
@@ -102,9 +102,12 @@ class FanngBuilder {
  private:
   NeighborStats& stats() { return result_.stats; }
   std::size_t neighbors() const { return options_.neighbors; }
-  /// Candidates a search must bring home: the point itself, the list (twice, for a later refresh), and some for what packing blurs.
-  std::size_t wanted() const { return (options_.refreshable ? 2 : 1) * neighbors() + 1; }
-  std::size_t scanned() const { return std::min(size_, wanted() + 8 + neighbors() / 8); }
+  /// Candidates measured in full: the list, the point itself, and some for what packing blurs.
+  std::size_t scanned() const { return std::min(size_, neighbors() + 9 + neighbors() / 8); }
+  /// Candidates a search brings home, the point itself included.
+  std::size_t depth() const { return std::min(size_, std::max(kDepth, 2 * neighbors()) + 1); }
+  /// Of these, those kept besides the list.
+  std::size_t beyond() const { return depth() - 1 - neighbors(); }
 
   // ---- order ----
 
@@ -156,72 +159,85 @@ class FanngBuilder {
 
   // ---- lists from candidates ----
 
-  // Writes the list of the point at `place` from candidate places (without itself), and keeps the candidates for a later refresh.
-  void write_list(std::size_t place, std::span<const std::uint32_t> candidates, ListWriter& writer, std::vector<std::uint32_t>& ids,
-                  std::vector<float>& distances) {
-    const std::size_t count = std::min(candidates.size(), wanted() - 1);
-    require(count >= neighbors(), "a search found fewer candidates than the list is long");
-    ids.resize(count);
-    distances.resize(count);
-    writer.write(ordered()[place], ordered(), candidates, count, ids.data(), distances.data());
-    if (options_.refreshable) {
-      std::uint32_t* kept = result_.graph.candidates_.data() + place * result_.graph.candidates_per_point_;
-      std::copy(ids.begin(), ids.end(), kept);
-      std::fill(kept + count, kept + result_.graph.candidates_per_point_, static_cast<std::uint32_t>(place));
-    }
+  // Scratch space of a thread that writes lists.
+  struct Writing {
+    explicit Writing(const kernels::Kernels& kernels) : writer(kernels) {}
+    ListWriter writer;
+    std::vector<std::uint32_t> candidates, sorted, begins;
+    std::vector<float> distances, keys;
+  };
+
+  // Writes the list of the point at `place` from its nearest candidates (places, without itself); all of them, measured and in order, are left in
+  // `w.sorted` and `w.distances`.
+  void write_list(std::size_t place, std::span<const std::uint32_t> candidates, Writing& w) {
+    require(candidates.size() >= neighbors(), "a search found fewer candidates than the list is long");
+    w.sorted.resize(candidates.size());
+    w.distances.resize(candidates.size());
+    w.writer.write(ordered()[place], ordered(), candidates, candidates.size(), w.sorted.data(), w.distances.data());
     const auto list = result_.lists.ids(order_[place]);
     const auto lengths = result_.lists.distances(order_[place]);
-    for (std::size_t j = 0; j < neighbors(); ++j) list[j] = order_[ids[j]];
-    std::copy_n(distances.begin(), neighbors(), lengths.begin());
+    for (std::size_t j = 0; j < neighbors(); ++j) list[j] = order_[w.sorted[j]];
+    std::copy_n(w.distances.begin(), neighbors(), lengths.begin());
     order_ties(list, lengths);
   }
 
-  void make_room_for_candidates() {
-    if (!options_.refreshable) return;
-    result_.graph.candidates_per_point_ = std::min(2 * neighbors(), size_ - 1);
-    result_.graph.candidates_.resize(size_ * result_.graph.candidates_per_point_);
+  // Remembers up to beyond() candidates that come after the list.
+  void keep_beyond(std::size_t place, std::span<const std::uint32_t> candidates) {
+    std::uint32_t* kept = beyond_.data() + place * beyond();
+    const std::size_t count = std::min(beyond(), candidates.size());
+    std::copy_n(candidates.begin(), count, kept);
+    std::fill(kept + count, kept + beyond(), static_cast<std::uint32_t>(place));
   }
 
   // ---- the partition start ----
 
   void start_from_partition() {
-    if (size_ < std::max(kExactBelow, 8 * wanted())) {
+    beyond_ = Buffer<std::uint32_t>(size_ * beyond());
+    forward_ = Buffer<std::uint32_t>(size_ * kForward);
+    forward_counts_.assign(size_, 0);
+    if (size_ < std::max(kExactBelow, 8 * depth())) {
       take_order(identity());
-      make_room_for_candidates();
       list_exactly();
     } else {
       const auto cell_size = static_cast<std::size_t>(std::clamp(0.6 * std::sqrt(static_cast<double>(size_)), 64.0, 256.0));
       Partition partition = partition_rows(rows_, cell_size, options_.seed, options_.threads, kernels_, stats().distance_computations, progress_);
       take_order(std::move(partition.order));
-      make_room_for_candidates();
       watch_.lap(stats(), "partition");
       const CellSearch search(ordered(), partition.cell_begins, kernels_, options_.threads);
       const float reach = calibrate(search, partition.cell_begins);
       watch_.lap(stats(), "calibration");
       search_cells(search, reach);
       watch_.lap(stats(), "lists");
+      make_edges(&search);
     }
-    make_edges();
     watch_.lap(stats(), "edges");
-    certify(std::max<std::size_t>(1024, size_ / 16), std::max<std::size_t>(200000, 4 * size_));
+    certify(std::max<std::size_t>(1024, size_ / 16), std::max<std::size_t>(200000, size_));
     measure_recall();
   }
 
   void list_exactly() {
-    const std::size_t count = std::min(wanted() - 1, size_ - 1);
+    const std::size_t count = depth() - 1;
     std::vector<std::uint32_t> ids(size_ * count);
     std::vector<float> distances(size_ * count);
     std::vector<const float*> queries(size_);
     for (std::size_t i = 0; i < size_; ++i) queries[i] = rows_[i];
     stats().distance_computations += find_exact_lists(rows_, {queries, order_, count, ids, distances}, kernels_, options_.threads, progress_, "lists");
-    parallel_for(size_, 256, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    watch_.lap(stats(), "lists");
+    EdgeLists pruned(size_, kForward);
+    parallel_for(size_, 64, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      std::vector<Edge> candidates(count);
       for (std::size_t i = begin; i < end; ++i) {
-        std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(i * count), neighbors(), result_.lists.ids(i).begin());
-        std::copy_n(distances.begin() + static_cast<std::ptrdiff_t>(i * count), neighbors(), result_.lists.distances(i).begin());
-        if (options_.refreshable) std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(i * count), count, result_.graph.candidates_.begin() + static_cast<std::ptrdiff_t>(i * count));
+        const std::span mine = std::span(ids).subspan(i * count, count);
+        const float* lengths = distances.data() + i * count;
+        std::copy_n(mine.begin(), neighbors(), result_.lists.ids(i).begin());
+        std::copy_n(lengths, neighbors(), result_.lists.distances(i).begin());
+        keep_beyond(i, mine.subspan(neighbors()));
+        for (std::size_t j = 0; j < count; ++j) candidates[j] = {lengths[j], mine[j]};
+        pruned.prune(i, candidates, rows_, kernels_);
+        for (const Edge& edge : pruned.of(i)) forward_[i * kForward + forward_counts_[i]++] = edge.end;
       }
     });
-    watch_.lap(stats(), "lists");
+    make_edges(nullptr);
   }
 
   // The smallest reach that brings a sample of points to the recall asked for, with something to spare.
@@ -249,16 +265,16 @@ class FanngBuilder {
       std::atomic<std::uint64_t> computed{0};
       parallel_for(chosen, 1, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
         CellSearch::Scratch scratch;
-        ListWriter writer(kernels_);
-        std::vector<std::uint32_t> candidates, ids(neighbors());
-        std::vector<float> distances(neighbors());
+        Writing w(kernels_);
+        w.sorted.resize(neighbors());
+        w.distances.resize(neighbors());
         for (std::size_t c = begin; c < end; ++c) {
-          search.search(sampled[c], scanned(), reach, scratch, places[c]);
+          search.search(sampled[c], scanned(), scanned(), reach, scratch, places[c]);
           for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
-            gather(scratch, i, candidates);
-            writer.write(ordered()[scratch.queries[i]], ordered(), candidates, neighbors(), ids.data(), distances.data());
-            for (std::uint32_t& id : ids) id = order_[id];
-            right += truth.hits(firsts[c] + i, ids, distances);
+            gather(scratch, i, scanned(), w);
+            w.writer.write(ordered()[scratch.queries[i]], ordered(), w.candidates, neighbors(), w.sorted.data(), w.distances.data());
+            for (std::uint32_t& id : w.sorted) id = order_[id];
+            right += truth.hits(firsts[c] + i, w.sorted, w.distances);
           }
         }
         computed += scratch.computed;
@@ -274,30 +290,55 @@ class FanngBuilder {
     return reach;
   }
 
-  // The candidates a search left for its i-th query, without the query.
-  void gather(CellSearch::Scratch& scratch, std::size_t i, std::vector<std::uint32_t>& candidates) const {
+  // The candidates a search left for its i-th query, without the query, about in order of distance; their squared distances in packed units are
+  // left in `w.keys`.
+  void gather(CellSearch::Scratch& scratch, std::size_t i, std::size_t keep, Writing& w) const {
     kernels::Reservoir& reservoir = scratch.reservoirs[scratch.lanes[i]];
-    kernels_.finish(&reservoir, scanned());
-    candidates.clear();
-    for (std::uint32_t entry = 0; entry < reservoir.count; ++entry)
-      if (reservoir.slots[entry] != scratch.queries[i]) candidates.push_back(reservoir.slots[entry]);
+    kernels_.finish(&reservoir, keep, 8);
+    // Sorted by counting in steps of the farthest distance: near enough, and much quicker than sorting.
+    constexpr std::size_t kSteps = 512;
+    const float farthest = reservoir.norm - 2 * reservoir.threshold;
+    const float steps = farthest > 0 ? static_cast<float>(kSteps - 1) / farthest : 0.0F;
+    const auto step_of = [&](std::uint32_t entry) {
+      return static_cast<std::size_t>(std::clamp((reservoir.norm - 2 * reservoir.scores[entry]) * steps, 0.0F, static_cast<float>(kSteps - 1)));
+    };
+    w.begins.assign(kSteps + 1, 0);
+    for (std::uint32_t entry = 0; entry < reservoir.count; ++entry) ++w.begins[step_of(entry) + 1];
+    for (std::size_t step = 0; step < kSteps; ++step) w.begins[step + 1] += w.begins[step];
+    w.candidates.resize(reservoir.count);
+    w.keys.resize(reservoir.count);
+    std::size_t own = reservoir.count;
+    for (std::uint32_t entry = 0; entry < reservoir.count; ++entry) {
+      const std::uint32_t at = w.begins[step_of(entry)]++;
+      w.candidates[at] = reservoir.slots[entry];
+      w.keys[at] = reservoir.norm - 2 * reservoir.scores[entry];
+      if (reservoir.slots[entry] == scratch.queries[i]) own = at;
+    }
+    if (own < reservoir.count) {
+      w.candidates.erase(w.candidates.begin() + static_cast<std::ptrdiff_t>(own));
+      w.keys.erase(w.keys.begin() + static_cast<std::ptrdiff_t>(own));
+    }
   }
 
   void search_cells(const CellSearch& search, float reach) {
-    std::atomic<std::uint64_t> computed{0};
     std::vector<CellSearch::Scratch> scratches(resolve_threads(options_.threads));
     parallel_for(
         search.chunks().size(), 1, options_.threads,
         [&](std::size_t begin, std::size_t end, unsigned worker) {
           CellSearch::Scratch& scratch = scratches[worker];
-          ListWriter writer(kernels_);
-          std::vector<std::uint32_t> candidates, ids;
-          std::vector<float> distances;
+          Writing w(kernels_);
           for (std::size_t c = begin; c < end; ++c) {
-            search.search(search.chunks()[c], scanned(), reach, scratch);
+            search.search(search.chunks()[c], depth(), scanned(), reach, scratch);
             for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
-              gather(scratch, i, candidates);
-              write_list(scratch.queries[i], candidates, writer, ids, distances);
+              const std::size_t place = scratch.queries[i];
+              gather(scratch, i, depth(), w);
+              const std::size_t measured = std::min(scanned() - 1, w.candidates.size());
+              write_list(place, std::span(w.candidates).first(measured), w);
+              std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());  // now in true order, as far as they are measured
+              keep_beyond(place, std::span(w.candidates).subspan(neighbors()));
+              for (std::size_t j = 0; j < measured; ++j) w.keys[j] = w.distances[j] * search.squared_scale();
+              forward_counts_[place] =
+                  static_cast<std::uint8_t>(search.prune(w.candidates, w.keys, kForward, forward_.data() + place * kForward, scratch));
             }
           }
         },
@@ -307,58 +348,110 @@ class FanngBuilder {
 
   // ---- edges ----
 
-  // The nearest neighbours of each vertex, the vertices that have chosen it, and a few random ones, pruned by occlusion.
-  void make_edges() {
-    std::atomic<std::uint64_t> computed{0};
-    const Rows rows = ordered();
-    const std::size_t near = std::min(kEdgeCandidates, neighbors());
-    EdgeLists forward(size_, std::min<std::size_t>(options_.max_degree, kEdgeCandidates));
+  // A vertex from which no edge leads nearer to a point that it is among the nearest of, and that point.
+  struct Trap {
+    std::uint32_t vertex, point;
+  };
+
+  // Going downhill to a point must not stop at one of the point's own nearest. Such a vertex has an edge to the point or to one that is nearer to the
+  // point, and that would be among its nearest too: no distance is needed to see it.
+  std::vector<Trap> find_traps() {
+    constexpr std::size_t kPiece = 2048;
+    std::vector<std::vector<Trap>> found((size_ + kPiece - 1) / kPiece);
+    std::vector<std::vector<std::uint16_t>> ranks(resolve_threads(options_.threads));
     parallel_for(
-        size_, 512, options_.threads,
-        [&](std::size_t begin, std::size_t end, unsigned) {
-          std::vector<Edge> candidates(near);
-          std::uint64_t some = 0;
-          for (std::size_t p = begin; p < end; ++p) {
-            const auto ids = result_.lists.ids(order_[p]);
-            const auto distances = result_.lists.distances(order_[p]);
-            for (std::size_t j = 0; j < near; ++j) candidates[j] = {distances[j], place_[ids[j]]};
-            some += forward.prune(p, candidates, rows, kernels_);
-          }
-          computed += some;
-        },
-        progress_, "edges");
-    // Edges by their end: counted, then filled in the order of their vertices.
-    std::vector<std::uint32_t> begins(size_ + 1, 0);
-    for (std::size_t p = 0; p < size_; ++p)
-      for (const Edge& edge : forward.of(p)) ++begins[edge.end + 1];
-    std::partial_sum(begins.begin(), begins.end(), begins.begin());
-    Buffer<Edge> reverse(begins.back());
-    {
-      std::vector<std::uint32_t> next(begins.begin(), begins.end() - 1);
-      for (std::size_t p = 0; p < size_; ++p)
-        for (const Edge& edge : forward.of(p)) reverse[next[edge.end]++] = {edge.squared, static_cast<std::uint32_t>(p)};
-    }
-    edges_ = std::make_unique<EdgeLists>(size_, options_.max_degree);
-    parallel_for(
-        size_, 512, options_.threads,
-        [&](std::size_t begin, std::size_t end, unsigned) {
-          std::vector<Edge> candidates, incoming;
-          std::uint64_t some = 0;
-          for (std::size_t p = begin; p < end; ++p) {
-            const auto mine = forward.of(p);
-            candidates.assign(mine.begin(), mine.end());
-            incoming.assign(reverse.data() + begins[p], reverse.data() + begins[p + 1]);
-            if (incoming.size() > kReverseCandidates) {
-              std::nth_element(incoming.begin(), incoming.begin() + kReverseCandidates, incoming.end());
-              incoming.resize(kReverseCandidates);
+        size_, kPiece, options_.threads,
+        [&](std::size_t begin, std::size_t end, unsigned worker) {
+          constexpr std::uint16_t kNone = 0xffff;
+          constexpr std::size_t kAhead = 8;
+          std::vector<std::uint16_t>& rank = ranks[worker];
+          if (rank.empty()) rank.assign(size_, kNone);
+          const std::size_t known = neighbors() + beyond();
+          std::vector<std::uint32_t> near(known);
+          std::vector<Trap>& traps = found[begin / kPiece];
+          for (std::size_t point = begin; point < end; ++point) {
+            const auto ids = result_.lists.ids(order_[point]);
+            for (std::size_t j = 0; j < neighbors(); ++j) near[j] = place_[ids[j]];
+            std::copy_n(beyond_.data() + point * beyond(), beyond(), near.begin() + static_cast<std::ptrdiff_t>(neighbors()));
+            rank[point] = 0;
+            for (std::size_t j = known; j-- > 0;)
+              if (near[j] != point) rank[near[j]] = static_cast<std::uint16_t>(j + 1);
+            for (std::size_t j = 0; j < known; ++j) {
+              const std::uint32_t vertex = near[j];
+              if (j + kAhead < known) __builtin_prefetch(forward_.data() + near[j + kAhead] * kForward);
+              const std::uint32_t* ends = forward_.data() + vertex * kForward;
+              const std::size_t count = forward_counts_[vertex];
+              bool nearer = vertex == point;
+              for (std::size_t e = 0; e < count && !nearer; ++e) nearer = rank[ends[e]] < j + 1;
+              if (!nearer) traps.push_back({vertex, static_cast<std::uint32_t>(point)});
             }
-            candidates.insert(candidates.end(), incoming.begin(), incoming.end());
+            for (const std::uint32_t vertex : near) rank[vertex] = kNone;
+            rank[point] = kNone;
+          }
+        },
+        progress_, "traps");
+    std::vector<Trap> all;
+    std::size_t total = 0;
+    for (const auto& piece : found) total += piece.size();
+    all.reserve(total);
+    for (auto& piece : found) {
+      all.insert(all.end(), piece.begin(), piece.end());
+      piece = {};
+    }
+    return all;
+  }
+
+  // The edges to its own neighbours, those out of its traps, and a few random ones, pruned by occlusion. `search` may help with that.
+  void make_edges(const CellSearch* search) {
+    std::vector<std::uint32_t> begins(size_ + 1, 0);
+    std::vector<std::uint32_t> ways_out;
+    {
+      const std::vector<Trap> traps = find_traps();
+      for (const Trap& trap : traps) ++begins[trap.vertex + 1];
+      std::partial_sum(begins.begin(), begins.end(), begins.begin());
+      ways_out.resize(traps.size());
+      std::vector<std::uint32_t> next(begins.begin(), begins.end() - 1);
+      for (const Trap& trap : traps) ways_out[next[trap.vertex]++] = trap.point;
+    }
+    watch_.lap(stats(), "traps");
+    const Rows rows = ordered();
+    edges_ = std::make_unique<EdgeLists>(size_, options_.max_degree);
+    std::atomic<std::uint64_t> computed{0};
+    parallel_for(
+        size_, 512, options_.threads,
+        [&](std::size_t begin, std::size_t end, unsigned) {
+          std::vector<std::uint32_t> ends;
+          std::vector<float> lengths;
+          std::vector<Edge> candidates;
+          CellSearch::Scratch scratch;
+          std::uint64_t some = 0;
+          for (std::size_t p = begin; p < end; ++p) {
+            ends.assign(forward_.data() + p * kForward, forward_.data() + p * kForward + forward_counts_[p]);
+            ends.insert(ends.end(), ways_out.begin() + begins[p], ways_out.begin() + begins[p + 1]);
+            lengths.resize(ends.size());
+            kernels_.squared_distances(rows[p], rows.data(), ends.data(), ends.size(), rows.dimension(), lengths.data());
+            candidates.clear();
+            for (std::size_t i = 0; i < ends.size(); ++i) candidates.push_back({lengths[i], ends[i]});
             add_random(p, rows, candidates);
             some += candidates.size();
             finish_candidates(p, candidates);
-            some += edges_->prune(p, candidates, rows, kernels_);
+            if (search == nullptr) {
+              some += edges_->prune(p, candidates, rows, kernels_);
+              continue;
+            }
+            ends.clear();
+            lengths.clear();
+            for (const Edge& edge : candidates) {
+              ends.push_back(edge.end);
+              lengths.push_back(edge.squared);
+            }
+            search->may_be_nearer(ends, lengths, scratch);
+            const std::size_t words = (ends.size() + 15) / 16;
+            some += edges_->prune(p, candidates, rows, kernels_, [&](std::size_t i, std::size_t j) {
+              return (scratch.occluded[i * words + j / 16] >> (j % 16) & 1) != 0;
+            });
           }
-          computed += some;
+          computed += some + scratch.computed;
         },
         progress_, "edges");
     stats().distance_computations += computed;
@@ -394,7 +487,6 @@ class FanngBuilder {
 
   void start_randomly() {
     take_order(identity());
-    make_room_for_candidates();
     edges_ = std::make_unique<EdgeLists>(size_, options_.max_degree);
     parallel_for(size_, 1024, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
       std::vector<Edge> candidates;
@@ -430,7 +522,7 @@ class FanngBuilder {
       merge_list(place, candidates);
     };
     const std::size_t most = size_;
-    for (std::size_t budget = std::min(most, 8 * wanted());; budget = std::min(most, 2 * budget)) {
+    for (std::size_t budget = std::min(most, 8 * neighbors());; budget = std::min(most, 2 * budget)) {
       std::atomic<std::size_t> right{0};
       std::atomic<std::uint64_t> computed{0};
       const auto work = [&](std::size_t count, const auto& place_of, const auto& take) {
@@ -438,29 +530,26 @@ class FanngBuilder {
             count, 16, options_.threads,
             [&](std::size_t begin, std::size_t end, unsigned) {
               Backtrack backtrack(size_);
-              ListWriter writer(kernels_);
-              std::vector<std::uint32_t> candidates, ids;
-              std::vector<float> distances;
+              Writing w(kernels_);
               std::uint64_t some = 0;
               for (std::size_t i = begin; i < end; ++i) {
                 const std::size_t place = place_of(i);
-                list_of(place, budget, backtrack, candidates);
-                some += backtrack.found().size() + candidates.size();
-                take(i, place, candidates, writer, ids, distances);
+                list_of(place, budget, backtrack, w.candidates);
+                some += backtrack.found().size() + w.candidates.size();
+                take(i, place, w);
               }
               computed += some;
             },
             progress_, "search");
       };
       work(truth.points().size(), [&](std::size_t i) { return place_[truth.points()[i]]; },
-           [&](std::size_t i, std::size_t place, std::vector<std::uint32_t>& candidates, ListWriter& writer, std::vector<std::uint32_t>& ids,
-               std::vector<float>& distances) {
-             const std::size_t count = std::min(neighbors(), candidates.size());
-             ids.resize(count);
-             distances.resize(count);
-             writer.write(rows[place], rows, candidates, count, ids.data(), distances.data());
-             for (std::uint32_t& id : ids) id = order_[id];
-             right += truth.hits(i, ids, distances);
+           [&](std::size_t i, std::size_t place, Writing& w) {
+             const std::size_t count = std::min(neighbors(), w.candidates.size());
+             w.sorted.resize(count);
+             w.distances.resize(count);
+             w.writer.write(rows[place], rows, w.candidates, count, w.sorted.data(), w.distances.data());
+             for (std::uint32_t& id : w.sorted) id = order_[id];
+             right += truth.hits(i, w.sorted, w.distances);
            });
       stats().recall = static_cast<double>(right) / static_cast<double>(truth.points().size() * neighbors());
       if (stats().recall < options_.recall_target && budget < most) {
@@ -468,13 +557,11 @@ class FanngBuilder {
         continue;
       }
       work(size_, [](std::size_t i) { return i; },
-           [&](std::size_t, std::size_t place, std::vector<std::uint32_t>& candidates, ListWriter& writer, std::vector<std::uint32_t>& ids,
-               std::vector<float>& distances) {
-             fill_up(place, candidates);
-             write_list(place, candidates, writer, ids, distances);
+           [&](std::size_t, std::size_t place, Writing& w) {
+             fill_up(place, w.candidates);
+             write_list(place, w.candidates, w);
            });
       stats().distance_computations += computed;
-      have_lists_ = true;
       stats().recall = truth.recall(result_.lists);
       watch_.lap(stats(), "search");
       return;
@@ -534,7 +621,6 @@ class FanngBuilder {
     });
     stats().mean_degree = static_cast<double>(graph.edges_.size()) / static_cast<double>(size_);
     stats().max_degree = most;
-    if (options_.refreshable) graph.order_ = std::move(order_);
   }
 
   Rows rows_;
@@ -549,7 +635,9 @@ class FanngBuilder {
   std::vector<std::uint32_t> place_;  // the place of each point
   Buffer<float> ordered_data_;        // the rows by place
   std::unique_ptr<EdgeLists> edges_;  // by place
-  bool have_lists_ = false;
+  Buffer<std::uint32_t> beyond_;      // for each place, candidates that come after its list
+  Buffer<std::uint32_t> forward_;     // for each place, the edges chosen from its own neighbours
+  std::vector<std::uint8_t> forward_counts_;
 };
 
 FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous, const Progress& progress) {

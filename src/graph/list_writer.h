@@ -25,8 +25,8 @@ class ListWriter {
     places_.resize(count);
     kernels_.squared_distances(query, rows.data(), candidates.data(), candidates.size(), rows.dimension(), scores_.data());
     for (float& score : scores_) score = -score;
-    kernels::Reservoir best{0, static_cast<std::uint32_t>(candidates.size()), scores_.data(), slots_.data(), 0, 0, 0, false};
-    kernels_.finish(&best, count);
+    kernels::Reservoir best{0, static_cast<std::uint32_t>(candidates.size()), scores_.data(), slots_.data(), 0, 0, 0, false, 0};
+    kernels_.finish(&best, count, 0);
     for (std::size_t i = 0; i < count; ++i) scores_[i] = -scores_[i];
     constexpr std::size_t kFewKeys = 512;  // counting ranks is quadratic
     if (count <= kFewKeys) {

@@ -124,12 +124,12 @@ void assign_nearest(const Rows& rows, std::span<const std::uint32_t> ids, const 
         std::vector<std::uint32_t> slots(count * kCapacity);
         std::vector<kernels::Reservoir> reservoirs(count);
         for (std::size_t i = 0; i < count; ++i) {
-          reservoirs[i] = {kernels.lowest_score, 0, scores.data() + i * kCapacity, slots.data() + i * kCapacity, 0, 0, 0, false};
+          reservoirs[i] = {kernels.lowest_score, 0, scores.data() + i * kCapacity, slots.data() + i * kCapacity, 0, 0, 0, false, 0};
           kernels.pack_query(packed.frame().packing(), rows[ids[begin + i]], queries.data() + i * query_bytes, &reservoirs[i]);
         }
         kernels.scan({queries.data(), count, packed.panel(0), packed.panel_count(), 0, rows.dimension(), reservoirs.data(), 1, kCapacity});
         for (std::size_t i = 0; i < count; ++i) {
-          packed.table().finish(&reservoirs[i], 1);
+          packed.table().finish(&reservoirs[i], 1, 0);
           nearest[begin + i] = reservoirs[i].slots[0];
         }
       },

@@ -24,6 +24,7 @@ struct Reservoir {
   float slack;       // distance that rounding may hide, in the units of the scores' square root
   float slack_squared;  // the same for a squared distance
   bool overflowed;   // more candidates than fit lie within the slack of the last one kept
+  float near;        // score of the candidate that the reach of a search is measured by, or a little less
 };
 
 /// Points packed for a scan: coordinates less `centre`, times `scale`, panel after panel.
@@ -46,8 +47,7 @@ struct Scan {
   size_t capacity;        // of every reservoir: at least keep + kReservoirSlack
 };
 
-/// Some queries against a few blocks: panels with a centre each. A query looks into a block only if the block's centre is near enough, measured by
-/// the farthest candidate the query would still take.
+/// Some queries against a few blocks: panels with a centre each. A query looks into a block only if the block's centre is near enough.
 struct BlockScan {
   const void* queries;      // pack_query's output, one after another
   const uint16_t* chosen;   // the queries that take part
@@ -55,13 +55,16 @@ struct BlockScan {
   const void* centres;      // pack_panel's output: the centres of the blocks, a lane each
   const void* panels;       // the blocks
   size_t panel_count;       // at most kPanelWidth
-  uint16_t wanted;          // the blocks that take part
   uint32_t first_slot;
   size_t dimension;
   Reservoir* reservoirs;
   size_t keep;
   size_t capacity;
-  float reach;              // a block is near if its centre's squared distance is under this many times that of the farthest candidate
+  size_t near;              // a block is near if its centre's squared distance is under `reach` times that of the near-th best candidate
+  float reach;
+  void* bars;               // set_bars' output
+  void* centre_bars;
+  const float* next_panel;  // what will be scanned next, if anything: fetched ahead
 };
 inline constexpr size_t kMaxChosen = 1024;
 
@@ -74,9 +77,13 @@ struct PanelKernels {
   float (*pack_panel)(const Packing& packing, const float* rows, const uint32_t* ids, size_t count, void* panel);
   /// Packs one row as a query and sets the reservoir's norm. Returns the distance between the row and its packed form.
   float (*pack_query)(const Packing& packing, const float* row, void* query, Reservoir* reservoir);
+  /// Packs `count` rows, at least one, that pack_query has packed into a panel.
+  void (*gather_panel)(const void* rows, const uint32_t* ids, size_t count, size_t dimension, void* panel);
   /// Lets every candidate that beats a query's threshold into its reservoir, shrinking full reservoirs to the best `keep`
   /// (and whatever lies within the slack of them).
   void (*scan)(const Scan& scan);
+  /// Prepares what scan_blocks compares with, a 32-bit word a reservoir, for the chosen reservoirs, each finished.
+  void (*set_bars)(Reservoir* reservoirs, const uint16_t* chosen, size_t count, size_t keep, size_t near, float reach, void* bars, void* centre_bars);
   /// As BlockScan says; returns how many distances it computed.
   size_t (*scan_blocks)(const BlockScan& scan);
   /// For each of `row_count` packed rows and each panel, a mask of the lanes whose squared distance (in packed units) is under their bar.
@@ -96,8 +103,8 @@ struct Kernels {
   float (*dot)(const float* a, const float* b, size_t dimension);
   /// Squared distances from one row to each of rows[ids[0]], rows[ids[1]], ...
   void (*squared_distances)(const float* from, const float* rows, const uint32_t* ids, size_t count, size_t dimension, float* out);
-  /// Shrinks a reservoir to its best `keep` at once, dropping slack and later ties.
-  void (*finish)(Reservoir* reservoir, size_t keep);
+  /// Shrinks a reservoir to its best `keep` at once, dropping slack and later ties; up to `spare` more may stay.
+  void (*finish)(Reservoir* reservoir, size_t keep, size_t spare);
   /// Places of `count` keys in ascending order, equal keys in the order they stand in.
   void (*ranks)(const float* keys, size_t count, uint32_t* places);
   PanelKernels floats;        ///< Panels of float32.

@@ -144,7 +144,28 @@ float find_bar(const float* scores, size_t count, size_t keep, size_t spare) {
     low = scores[i] < low ? scores[i] : low;
     high = largest(high, scores[i]);
   }
-  // Invariant: at least `keep` entries are >= low; fewer than `keep` are > high.
+  // Invariant: at least `keep` entries are >= low; fewer than `keep` are > high. Three bars at a time leave a quarter of the range.
+  for (int step = 0; step < 40 && low < high; ++step) {
+    const float quarter = (high - low) * 0.25F;
+    const float bars[3] = {low + quarter, low + 2 * quarter, low + 3 * quarter};
+    if (!(low < bars[0] && bars[0] < bars[1] && bars[1] < bars[2] && bars[2] < high)) break;
+    uint32_t above[3] = {0, 0, 0};
+    for (i = 0; i < count; ++i) {
+      above[0] += scores[i] > bars[0];
+      above[1] += scores[i] > bars[1];
+      above[2] += scores[i] > bars[2];
+    }
+    for (int j = 0; j < 3; ++j)
+      if (above[j] >= keep && above[j] <= keep + spare) return bars[j];
+    for (int j = 0; j < 3; ++j) {
+      if (above[j] < keep) {
+        high = bars[j];
+        break;
+      }
+      low = bars[j];
+    }
+  }
+  // Few floats are left between the two: halving ends where they are neighbours or equal, and the bar is the keep-th best value itself.
   for (int step = 0; step < 64 && low < high; ++step) {
     const float middle = low + (high - low) * 0.5F;
     if (middle <= low || middle >= high) break;
@@ -155,13 +176,17 @@ float find_bar(const float* scores, size_t count, size_t keep, size_t spare) {
     else
       high = middle;
   }
-  // Neighbouring floats, or equal ones: the bar is the keep-th best value itself.
   return count_above(scores, count, low) >= keep ? high : low;
 }
 
-void finish(Reservoir* r, size_t keep) {
-  if (r->count <= keep) return;
-  const float bar = find_bar(r->scores, r->count, keep, 0);
+// The score of the `near`-th best, or a little less.
+void measure_near(Reservoir* r, size_t near, size_t keep) {
+  r->near = near >= keep || r->count <= near ? r->threshold : find_bar(r->scores, r->count, near, 4);
+}
+
+void finish(Reservoir* r, size_t keep, size_t spare) {
+  if (r->count <= keep + spare) return;
+  const float bar = find_bar(r->scores, r->count, keep, spare);
   const size_t above = count_above(r->scores, r->count, bar);
   r->count = compact(r, bar, keep > above ? keep - above : 0);
   r->threshold = bar;
@@ -189,41 +214,38 @@ void shrink(Reservoir* r, size_t keep, size_t capacity) {
   r->threshold = bar;
 }
 
-inline void room(Reservoir* r, const Scan& scan) {
-  if (r->count + kPanelWidth > scan.capacity) shrink(r, scan.keep, scan.capacity);
-}
-
-// Lets the scores of a panel that beat the threshold in.
-inline void let_in(Reservoir* r, const float* scores, uint32_t slot) {
+// Lets the lanes of a panel that `passed` in.
+inline void let_in(Reservoir* r, const float* scores, unsigned passed, uint32_t slot) {
 #if defined(__AVX512F__)
-  const __m512 values = _mm512_loadu_ps(scores);
-  const __mmask16 passed = _mm512_cmp_ps_mask(values, _mm512_set1_ps(r->threshold), _CMP_GT_OQ);
-  if (__builtin_expect(passed == 0, 1)) return;
+  const __m512 values = _mm512_load_ps(scores);
   const __m512i lanes = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(slot)),
                                          _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   // Compressing in registers and storing all of it: storing under a compress mask is slow on some chips.
-  _mm512_storeu_ps(r->scores + r->count, _mm512_maskz_compress_ps(passed, values));
-  _mm512_storeu_si512(r->slots + r->count, _mm512_maskz_compress_epi32(passed, lanes));
+  _mm512_storeu_ps(r->scores + r->count, _mm512_maskz_compress_ps(static_cast<__mmask16>(passed), values));
+  _mm512_storeu_si512(r->slots + r->count, _mm512_maskz_compress_epi32(static_cast<__mmask16>(passed), lanes));
   r->count += static_cast<uint32_t>(__builtin_popcount(passed));
 #else
-  for (size_t part = 0; part < kParts; ++part) {
-    const Floats values = load(scores + part * kLanes);
-#if defined(__AVX2__)
-    auto passed = static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps((__m256)values, _mm256_set1_ps(r->threshold), _CMP_GT_OQ)));
-#elif defined(__SSE2__)
-    auto passed = static_cast<unsigned>(_mm_movemask_ps(_mm_cmpgt_ps((__m128)values, _mm_set1_ps(r->threshold))));
-#else
-    unsigned passed = 0;
-    for (size_t lane = 0; lane < kLanes; ++lane) passed |= static_cast<unsigned>(values[lane] > r->threshold) << lane;
-#endif
-    while (passed != 0) {
-      const auto lane = static_cast<unsigned>(__builtin_ctz(passed));
-      passed &= passed - 1;
-      r->scores[r->count] = values[lane];
-      r->slots[r->count] = slot + static_cast<uint32_t>(part * kLanes) + lane;
-      ++r->count;
-    }
+  for (; passed != 0; passed &= passed - 1) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(passed));
+    r->scores[r->count] = scores[lane];
+    r->slots[r->count] = slot + lane;
+    ++r->count;
   }
+#endif
+}
+
+// The lanes of a register above those of another, as a mask.
+inline unsigned lanes_above(Floats values, Floats bars) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask((__m512)values, (__m512)bars, _CMP_GT_OQ);
+#elif defined(__AVX2__)
+  return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps((__m256)values, (__m256)bars, _CMP_GT_OQ)));
+#elif defined(__SSE2__)
+  return static_cast<unsigned>(_mm_movemask_ps(_mm_cmpgt_ps((__m128)values, (__m128)bars)));
+#else
+  unsigned mask = 0;
+  for (size_t lane = 0; lane < kLanes; ++lane) mask |= static_cast<unsigned>(values[lane] > bars[lane]) << lane;
+  return mask;
 #endif
 }
 
@@ -264,15 +286,33 @@ float pack_float_query(const Packing& packing, const float* row, void* query, Re
   return 0;
 }
 
-// A tile computes the scores of kQueries queries and kPanels panels standing one after another, kPanelWidth for each pair, query by query.
+void gather_float_panel(const void* rows, const uint32_t* ids, size_t count, size_t dimension, void* panel) {
+  float* bias = static_cast<float*>(panel);
+  float* out = bias + kPanelWidth;
+  for (size_t lane = 0; lane < kPanelWidth; ++lane) {
+    const float* row = static_cast<const float*>(rows) + ids[lane < count ? lane : 0] * dimension;
+    float squares = 0;
+    for (size_t t = 0; t < dimension; ++t) {
+      squares += row[t] * row[t];
+      out[t * kPanelWidth + lane] = row[t];
+    }
+    bias[lane] = lane < count ? -0.5F * squares : -__builtin_inff();
+  }
+}
+
+// A tile computes the scores of kQueries queries and kPanels panels standing one after another, in registers: kSums of them a pair.
 struct FloatTiles {
+  using Word = float;  // a score, in the tile's own arithmetic
+  using Sum = Floats;
+  static constexpr size_t kSums = kParts;
   static size_t panel_words(size_t dimension) { return (dimension + 1) * kPanelWidth; }
   static size_t query_words(size_t dimension) { return dimension; }
+  static Word word(float score) { return score; }
 
   template <size_t kQueries, size_t kPanels>
-  static void run(const float* const* queries, const float* panels, size_t dimension, float* out) {
+  static inline __attribute__((always_inline)) void run(const float* const* queries, const float* panels, size_t dimension,
+                                                        Sum (&sums)[kQueries][kPanels * kSums]) {
     const size_t stride = panel_words(dimension);
-    Floats sums[kQueries][kPanels * kParts];
     for (size_t q = 0; q < kQueries; ++q)
       for (size_t i = 0; i < kPanels * kParts; ++i) sums[q][i] = load(panels + i / kParts * stride + i % kParts * kLanes);
     for (size_t t = 0; t < dimension; ++t) {
@@ -283,111 +323,125 @@ struct FloatTiles {
         for (size_t i = 0; i < kPanels * kParts; ++i) sums[q][i] += value * column[i];
       }
     }
-    for (size_t q = 0; q < kQueries; ++q)
-      for (size_t i = 0; i < kPanels * kParts; ++i) *reinterpret_cast<UnalignedFloats*>(out + (q * kPanels * kParts + i) * kLanes) = sums[q][i];
+  }
+  /// The lanes above the bar, as a mask.
+  static inline unsigned above(const Sum* sums, Word bar) {
+    unsigned mask = 0;
+    for (size_t part = 0; part < kParts; ++part) mask |= lanes_above(sums[part], Floats{} + bar) << (part * kLanes);
+    return mask;
+  }
+  static inline void store(const Sum* sums, float* out) {
+    for (size_t part = 0; part < kParts; ++part) *reinterpret_cast<UnalignedFloats*>(out + part * kLanes) = sums[part];
   }
 };
 
-template <class Tiles, size_t kQueries, size_t kPanels, class Take>
-inline void cover_tile(const float* queries, const float* panels, size_t dimension, size_t query, size_t panel, const Take& take) {
-  alignas(64) float scores[kQueries * kPanels * kPanelWidth];
+// The scores of some queries, from the query-th on, against kPanels panels: a whole tile, or the first `count` of one whose other rows repeat the
+// last. `take(query, panel, sums)` gets each. `row(query)` gives the packed queries.
+template <class Tiles, size_t kQueries, size_t kPanels, class Row, class Take>
+inline __attribute__((always_inline)) void cover_tile(size_t query, size_t count, const float* panels, size_t dimension, const Row& row,
+                                                      const Take& take) {
   const float* rows[kQueries];
-  for (size_t q = 0; q < kQueries; ++q) rows[q] = queries + (query + q) * Tiles::query_words(dimension);
-  Tiles::template run<kQueries, kPanels>(rows, panels + panel * Tiles::panel_words(dimension), dimension, scores);
-  for (size_t q = 0; q < kQueries; ++q)
-    for (size_t p = 0; p < kPanels; ++p) take(query + q, panel + p, scores + (q * kPanels + p) * kPanelWidth);
+  for (size_t q = 0; q < kQueries; ++q) rows[q] = row(query + (q < count ? q : count - 1));
+  typename Tiles::Sum sums[kQueries][kPanels * Tiles::kSums];
+  Tiles::template run<kQueries, kPanels>(rows, panels, dimension, sums);
+#pragma GCC unroll 8  // a loop would have to keep the sums in memory
+  for (size_t q = 0; q < kQueries; ++q) {
+    if (q >= count) return;
+#pragma GCC unroll 8
+    for (size_t p = 0; p < kPanels; ++p) take(query + q, p, sums[q] + p * Tiles::kSums);
+  }
 }
 
-// Covers a block with tiles, smaller ones at the edges; `take(query, panel, scores)` gets every score once. Queries run inside panels, so that
-// a panel stays in the nearest cache.
-template <class Tiles, size_t kPanels, class Take>
-inline void cover_queries(const float* queries, size_t query_count, const float* panels, size_t dimension, size_t panel, const Take& take) {
+// All queries against kPanels panels. Few queries left over are padded: a small tile waits for its sums as long as a larger one.
+template <class Tiles, size_t kPanels, class Row, class Take>
+inline __attribute__((always_inline)) void cover_panels(size_t query_count, const float* panels, size_t dimension, const Row& row, const Take& take) {
   size_t query = 0;
   for (; query + kTileQueries <= query_count; query += kTileQueries)
-    cover_tile<Tiles, kTileQueries, kPanels>(queries, panels, dimension, query, panel, take);
-  if constexpr (kTileQueries > 4)
-    for (; query + 4 <= query_count; query += 4) cover_tile<Tiles, 4, kPanels>(queries, panels, dimension, query, panel, take);
-  for (; query + 2 <= query_count; query += 2) cover_tile<Tiles, 2, kPanels>(queries, panels, dimension, query, panel, take);
-  if (query < query_count) cover_tile<Tiles, 1, kPanels>(queries, panels, dimension, query, panel, take);
+    cover_tile<Tiles, kTileQueries, kPanels>(query, kTileQueries, panels, dimension, row, take);
+  constexpr size_t kHalf = (kTileQueries + 1) / 2;
+  const size_t left = query_count - query;
+  if (left == 0) return;
+  if (left <= kHalf)
+    cover_tile<Tiles, kHalf, kPanels>(query, left, panels, dimension, row, take);
+  else
+    cover_tile<Tiles, kTileQueries, kPanels>(query, left, panels, dimension, row, take);
 }
 
+// Covers a block with tiles; `take(query, panel, sums)` gets the scores of every pair once. Queries run inside panels, so that a panel stays in the
+// nearest cache.
 template <class Tiles, class Take>
 inline void cover(const void* queries, size_t query_count, const void* panels, size_t panel_count, size_t dimension, const Take& take) {
   const float* query_data = static_cast<const float*>(queries);
   const float* panel_data = static_cast<const float*>(panels);
+  const auto row = [&](size_t query) { return query_data + query * Tiles::query_words(dimension); };
   size_t panel = 0;
   for (; panel + kTilePanels <= panel_count; panel += kTilePanels)
-    cover_queries<Tiles, kTilePanels>(query_data, query_count, panel_data, dimension, panel, take);
-  for (; panel < panel_count; ++panel) cover_queries<Tiles, 1>(query_data, query_count, panel_data, dimension, panel, take);
+    cover_panels<Tiles, kTilePanels>(query_count, panel_data + panel * Tiles::panel_words(dimension), dimension, row,
+                                     [&](size_t query, size_t p, const auto* sums) { take(query, panel + p, sums); });
+  for (; panel < panel_count; ++panel)
+    cover_panels<Tiles, 1>(query_count, panel_data + panel * Tiles::panel_words(dimension), dimension, row,
+                           [&](size_t query, size_t, const auto* sums) { take(query, panel, sums); });
 }
 
 template <class Tiles>
 void scan(const Scan& scan) {
-  cover<Tiles>(scan.queries, scan.query_count, scan.panels, scan.panel_count, scan.dimension,
-               [&](size_t query, size_t panel, const float* scores) {
-                 Reservoir* r = scan.reservoirs + query;
-                 let_in(r, scores, scan.first_slot + static_cast<uint32_t>(panel * kPanelWidth));
-                 room(r, scan);
-               });
-}
-
-// Scores of `count` queries, picked by number, against one panel, handed to `take(place in the list, scores)`.
-template <class Tiles, size_t kQueries, class Take>
-inline size_t cover_chosen_by(const float* queries, const uint16_t* chosen, size_t count, size_t from, const float* panel, size_t dimension,
-                              const Take& take) {
-  for (; from + kQueries <= count; from += kQueries) {
-    alignas(64) float scores[kQueries * kPanelWidth];
-    const float* rows[kQueries];
-    for (size_t q = 0; q < kQueries; ++q) rows[q] = queries + chosen[from + q] * Tiles::query_words(dimension);
-    Tiles::template run<kQueries, 1>(rows, panel, dimension, scores);
-    for (size_t q = 0; q < kQueries; ++q) take(from + q, scores + q * kPanelWidth);
+  constexpr size_t kSlab = 256;
+  typename Tiles::Word bars[kSlab];  // thresholds side by side: the reservoirs would crowd the nearest cache
+  for (size_t from = 0; from < scan.query_count; from += kSlab) {
+    const size_t count = scan.query_count - from < kSlab ? scan.query_count - from : kSlab;
+    for (size_t q = 0; q < count; ++q) bars[q] = Tiles::word(scan.reservoirs[from + q].threshold);
+    cover<Tiles>(static_cast<const float*>(scan.queries) + from * Tiles::query_words(scan.dimension), count, scan.panels, scan.panel_count,
+                 scan.dimension, [&](size_t query, size_t panel, const auto* sums) {
+                   const unsigned passed = Tiles::above(sums, bars[query]);
+                   if (__builtin_expect(passed == 0, 1)) return;
+                   Reservoir* r = scan.reservoirs + from + query;
+                   alignas(64) float scores[kPanelWidth];
+                   Tiles::store(sums, scores);
+                   let_in(r, scores, passed, scan.first_slot + static_cast<uint32_t>(panel * kPanelWidth));
+                   if (r->count + kPanelWidth <= scan.capacity) return;
+                   shrink(r, scan.keep, scan.capacity);
+                   bars[query] = Tiles::word(r->threshold);
+                 });
   }
-  return from;
 }
 
-template <class Tiles, class Take>
-inline void cover_chosen(const float* queries, const uint16_t* chosen, size_t count, const float* panel, size_t dimension, const Take& take) {
-  size_t from = cover_chosen_by<Tiles, kTileQueries>(queries, chosen, count, 0, panel, dimension, take);
-  from = cover_chosen_by<Tiles, 2>(queries, chosen, count, from, panel, dimension, take);
-  cover_chosen_by<Tiles, 1>(queries, chosen, count, from, panel, dimension, take);
-}
+// Score that the centre of a block must be above: squared distance < reach * that of the near-th candidate.
+inline float centre_bar(const Reservoir& r, float reach) { return 0.5F * (r.norm - reach * (r.norm - 2 * r.near)); }
 
-// The lanes of a panel's scores above a bar (or above one bar a lane), as a mask.
-inline unsigned lanes_above(const float* scores, Floats bar) {
-  unsigned mask = 0;
-  for (size_t part = 0; part < kParts; ++part) {
-    const Floats values = load(scores + part * kLanes);
-#if defined(__AVX512F__)
-    mask = _mm512_cmp_ps_mask((__m512)values, (__m512)bar, _CMP_GT_OQ);
-#elif defined(__AVX2__)
-    mask |= static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps((__m256)values, (__m256)bar, _CMP_GT_OQ))) << (part * kLanes);
-#elif defined(__SSE2__)
-    mask |= static_cast<unsigned>(_mm_movemask_ps(_mm_cmpgt_ps((__m128)values, (__m128)bar))) << (part * kLanes);
-#else
-    for (size_t lane = 0; lane < kLanes; ++lane) mask |= static_cast<unsigned>(values[lane] > bar[lane]) << (part * kLanes + lane);
-#endif
+template <class Tiles>
+void set_bars(Reservoir* reservoirs, const uint16_t* chosen, size_t count, size_t keep, size_t near, float reach, void* bars, void* centre_bars) {
+  for (size_t i = 0; i < count; ++i) {
+    Reservoir* r = reservoirs + chosen[i];
+    measure_near(r, near, keep);
+    static_cast<typename Tiles::Word*>(bars)[chosen[i]] = Tiles::word(r->threshold);
+    static_cast<typename Tiles::Word*>(centre_bars)[chosen[i]] = Tiles::word(centre_bar(*r, reach));
   }
-  return mask;
 }
 
 template <class Tiles>
 size_t scan_blocks(const BlockScan& scan) {
   const float* queries = static_cast<const float*>(scan.queries);
-  const size_t words = Tiles::panel_words(scan.dimension);
-  uint16_t wanted[kMaxChosen];  // for each chosen query, the blocks it looks into
-  uint16_t some[kMaxChosen + kPanelWidth];  // the queries that look into a block
+  const float* panels = static_cast<const float*>(scan.panels);
+  auto* bars = static_cast<typename Tiles::Word*>(scan.bars);
+  auto* centre_bars = static_cast<typename Tiles::Word*>(scan.centre_bars);
+  const size_t words = Tiles::panel_words(scan.dimension), query_words = Tiles::query_words(scan.dimension);
+  uint16_t wanted[kMaxChosen + kPanelWidth];  // for each chosen query, the blocks it looks into
+  uint16_t some[kMaxChosen + kPanelWidth];    // the queries that look into a block
   unsigned any = 0;
-  cover_chosen<Tiles>(queries, scan.chosen, scan.chosen_count, static_cast<const float*>(scan.centres), scan.dimension,
-                      [&](size_t place, const float* scores) {
-                        const Reservoir& r = scan.reservoirs[scan.chosen[place]];
-                        // squared distance < reach * that of the last candidate, in terms of scores; a list not yet full takes everything
-                        const float bar = 0.5F * (r.norm - scan.reach * (r.norm - 2 * r.threshold));
-                        wanted[place] = static_cast<uint16_t>(lanes_above(scores, Floats{} + bar) & scan.wanted);
-                        any |= wanted[place];
-                      });
+  cover_panels<Tiles, 1>(
+      scan.chosen_count, static_cast<const float*>(scan.centres), scan.dimension, [&](size_t place) { return queries + scan.chosen[place] * query_words; },
+      [&](size_t place, size_t, const auto* sums) {
+        const unsigned mask = Tiles::above(sums, centre_bars[scan.chosen[place]]);
+        wanted[place] = static_cast<uint16_t>(mask);
+        any |= mask;
+      });
+  any &= (1U << scan.panel_count) - 1;
   size_t computed = scan.chosen_count * scan.panel_count;
   for (; any != 0; any &= any - 1) {
     const auto p = static_cast<size_t>(__builtin_ctz(any));
+    const unsigned after = any & (any - 1);
+    const float* next = after == 0 ? scan.next_panel : panels + static_cast<size_t>(__builtin_ctz(after)) * words;
+    for (size_t line = 0; line < words && line < 64 * 16; line += 16) __builtin_prefetch(next + line);
     size_t count = 0, place = 0;
 #if defined(__AVX512F__)
     for (const __m512i bit = _mm512_set1_epi32(1 << p); place + 16 <= scan.chosen_count; place += 16) {
@@ -403,12 +457,22 @@ size_t scan_blocks(const BlockScan& scan) {
       count += (wanted[place] >> p) & 1U;
     }
     const auto slot = scan.first_slot + static_cast<uint32_t>(p * kPanelWidth);
-    cover_chosen<Tiles>(queries, some, count, static_cast<const float*>(scan.panels) + p * words, scan.dimension,
-                        [&](size_t number, const float* scores) {
-                          Reservoir* r = scan.reservoirs + some[number];
-                          let_in(r, scores, slot);
-                          if (r->count + kPanelWidth > scan.capacity) shrink(r, scan.keep, scan.capacity);
-                        });
+    cover_panels<Tiles, 1>(
+        count, panels + p * words, scan.dimension, [&](size_t number) { return queries + some[number] * query_words; },
+        [&](size_t number, size_t, const auto* sums) {
+          const size_t query = some[number];
+          const unsigned passed = Tiles::above(sums, bars[query]);
+          if (passed == 0) return;
+          Reservoir* r = scan.reservoirs + query;
+          alignas(64) float scores[kPanelWidth];
+          Tiles::store(sums, scores);
+          let_in(r, scores, passed, slot);
+          if (r->count + kPanelWidth <= scan.capacity) return;
+          shrink(r, scan.keep, scan.capacity);
+          measure_near(r, scan.near, scan.keep);
+          bars[query] = Tiles::word(r->threshold);
+          centre_bars[query] = Tiles::word(centre_bar(*r, scan.reach));
+        });
     computed += count * kPanelWidth;
   }
   return computed;
@@ -417,17 +481,14 @@ size_t scan_blocks(const BlockScan& scan) {
 template <class Tiles>
 void near_lanes(const void* rows, const float* norms, size_t row_count, const void* panels, size_t panel_count, size_t dimension,
                 const float* bars, uint16_t* masks) {
-  cover<Tiles>(rows, row_count, panels, panel_count, dimension, [&](size_t row, size_t panel, const float* scores) {
+  cover<Tiles>(rows, row_count, panels, panel_count, dimension, [&](size_t row, size_t panel, const auto* sums) {
+    alignas(64) float scores[kPanelWidth];
+    Tiles::store(sums, scores);
     unsigned mask = 0;
     for (size_t part = 0; part < kParts; ++part) {
       // norm - 2 * score < bar
       const Floats bar = ((Floats{} + norms[row]) - load(bars + panel * kPanelWidth + part * kLanes)) * 0.5F;
-#if defined(__AVX512F__)
-      mask = lanes_above(scores, bar);
-#else
-      const Floats values = load(scores + part * kLanes);
-      for (size_t lane = 0; lane < kLanes; ++lane) mask |= static_cast<unsigned>(values[lane] > bar[lane]) << (part * kLanes + lane);
-#endif
+      mask |= lanes_above(load(scores + part * kLanes), bar) << (part * kLanes);
     }
     masks[row * panel_count + panel] = static_cast<uint16_t>(mask);
   });
@@ -498,39 +559,118 @@ float pack_byte_query(const Packing& packing, const float* row, void* query, Res
   return square_root(error);
 }
 
-// Adds the products of four pairs of bytes to each sum. Written out because compilers move the sums about around the intrinsic.
-inline __m512i add_products(__m512i sums, __m512i unsigned_bytes, __m512i signed_bytes) {
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(unsigned_bytes), "v"(signed_bytes));
+// Turns sixteen registers of sixteen words about, so that word w of row r becomes word r of row w.
+inline void transpose(__m512i (&rows)[16]) {
+  __m512i a[16], b[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i += 2) {
+    a[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    a[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
+    b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
+    b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
+    b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    a[i] = _mm512_shuffle_i32x4(b[i], b[i + 4], 0x88);
+    a[i + 4] = _mm512_shuffle_i32x4(b[i], b[i + 4], 0xdd);
+    a[i + 8] = _mm512_shuffle_i32x4(b[i + 8], b[i + 12], 0x88);
+    a[i + 12] = _mm512_shuffle_i32x4(b[i + 8], b[i + 12], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm512_shuffle_i32x4(a[i], a[i + 8], 0x88);
+    rows[i + 8] = _mm512_shuffle_i32x4(a[i], a[i + 8], 0xdd);
+    rows[i + 4] = _mm512_shuffle_i32x4(a[i + 4], a[i + 12], 0x88);
+    rows[i + 12] = _mm512_shuffle_i32x4(a[i + 4], a[i + 12], 0xdd);
+  }
+}
+
+void gather_byte_panel(const void* rows, const uint32_t* ids, size_t count, size_t dimension, void* panel) {
+  const size_t words = quads(dimension);
+  const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
+  __m512i squares = _mm512_setzero_si512();
+  for (size_t first = 0; first < words; first += 16) {
+    const size_t left = words - first < 16 ? words - first : 16;
+    const auto mask = static_cast<__mmask16>((1U << left) - 1);
+    __m512i block[16];
+#pragma GCC unroll 16
+    for (size_t lane = 0; lane < kPanelWidth; ++lane)
+      block[lane] = _mm512_maskz_loadu_epi32(mask, static_cast<const int8_t*>(rows) + (ids[lane < count ? lane : 0] * words + first) * 4);
+    transpose(block);
+#pragma GCC unroll 16
+    for (size_t w = 0; w < 16; ++w) {
+      if (w >= left) break;
+      const __m512i size = _mm512_abs_epi8(block[w]);
+      squares = _mm512_dpbusd_epi32(squares, size, size);
+      _mm512_storeu_si512(static_cast<int32_t*>(panel) + (first + w + 1) * kPanelWidth, _mm512_xor_si512(block[w], offset));
+    }
+  }
+  const auto valid = static_cast<__mmask16>((1U << count) - 1);
+  const __m512i half = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_srli_epi32(squares, 1));
+  _mm512_storeu_si512(panel, _mm512_mask_blend_epi32(valid, _mm512_set1_epi32(-0x7fffffff), half));
+}
+
+// Adds the products of four pairs of bytes to each sum, the second four the same for all of them. Written out because compilers move the sums about
+// around the intrinsic.
+inline __m512i add_products(__m512i sums, __m512i unsigned_bytes, const int32_t* signed_bytes) {
+  __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(unsigned_bytes), "m"(*signed_bytes));
   return sums;
 }
 
 struct ByteTiles {
+  using Word = int32_t;
+  using Sum = __m512i;
+  static constexpr size_t kSums = 1;
+  static constexpr size_t kStep = 8;
   static size_t panel_words(size_t dimension) { return (quads(dimension) + 1) * kPanelWidth; }
   static size_t query_words(size_t dimension) { return quads(dimension); }
+  // Scores are whole numbers: above a bar is above the next whole number below it.
+  static Word word(float score) {
+    if (score >= 1073741824.0F) return 1073741824;
+    if (score <= -1073741824.0F) return -1073741824;
+    const auto whole = static_cast<int32_t>(score);
+    return whole - (static_cast<float>(whole) > score);
+  }
 
   template <size_t kQueries, size_t kPanels>
-  static void run(const float* const* queries, const float* panels, size_t dimension, float* out) {
-    const size_t words = quads(dimension);
+  static inline __attribute__((always_inline)) void run(const float* const* queries, const float* panels, size_t dimension,
+                                                        Sum (&sums)[kQueries][kPanels]) {
     const size_t stride = panel_words(dimension);
-    __m512i sums[kQueries][kPanels];
+    const int32_t* rows[kQueries];
+    for (size_t q = 0; q < kQueries; ++q) rows[q] = reinterpret_cast<const int32_t*>(queries[q]);
     for (size_t q = 0; q < kQueries; ++q)
       for (size_t p = 0; p < kPanels; ++p) sums[q][p] = _mm512_loadu_si512(panels + p * stride);
-    for (size_t w = 0; w < words; ++w) {
-      __m512i column[kPanels];
-      for (size_t p = 0; p < kPanels; ++p) column[p] = _mm512_loadu_si512(panels + p * stride + (w + 1) * kPanelWidth);
-      for (size_t q = 0; q < kQueries; ++q) {
-        int32_t quad;
-        __builtin_memcpy(&quad, queries[q] + w, sizeof quad);
-        const __m512i value = _mm512_set1_epi32(quad);
-        for (size_t p = 0; p < kPanels; ++p) sums[q][p] = add_products(sums[q][p], column[p], value);
-      }
+    panels += kPanelWidth;
+    // Eight words at a time without a loop, so that addresses cost nothing.
+    size_t left = quads(dimension);
+    for (; left >= kStep; left -= kStep) {
+#pragma GCC unroll 8
+      for (size_t w = 0; w < kStep; ++w) add_word<kQueries, kPanels>(rows, w, panels + w * kPanelWidth, stride, sums);
+      for (size_t q = 0; q < kQueries; ++q) rows[q] += kStep;
+      panels += kStep * kPanelWidth;
     }
-    for (size_t q = 0; q < kQueries; ++q)
-      for (size_t p = 0; p < kPanels; ++p) _mm512_storeu_ps(out + (q * kPanels + p) * kPanelWidth, _mm512_cvtepi32_ps(sums[q][p]));
+    for (size_t w = 0; w < left; ++w) add_word<kQueries, kPanels>(rows, w, panels + w * kPanelWidth, stride, sums);
   }
+  template <size_t kQueries, size_t kPanels>
+  static inline __attribute__((always_inline)) void add_word(const int32_t* const* rows, size_t w, const float* panels, size_t stride,
+                                                             Sum (&sums)[kQueries][kPanels]) {
+    __m512i column[kPanels];
+    for (size_t p = 0; p < kPanels; ++p) column[p] = _mm512_loadu_si512(panels + p * stride);
+#pragma GCC unroll 8
+    for (size_t q = 0; q < kQueries; ++q)
+      for (size_t p = 0; p < kPanels; ++p) sums[q][p] = add_products(sums[q][p], column[p], rows[q] + w);
+  }
+  static inline unsigned above(const Sum* sums, Word bar) { return _mm512_cmpgt_epi32_mask(*sums, _mm512_set1_epi32(bar)); }
+  static inline void store(const Sum* sums, float* out) { _mm512_storeu_ps(out, _mm512_cvtepi32_ps(*sums)); }
 };
 
-constexpr PanelKernels kBytes{byte_panel_bytes, byte_query_bytes, pack_byte_panel, pack_byte_query, scan<ByteTiles>, scan_blocks<ByteTiles>, near_lanes<ByteTiles>, -1073741824.0F, 2.0F};
+constexpr PanelKernels kBytes{byte_panel_bytes, byte_query_bytes, pack_byte_panel, pack_byte_query, gather_byte_panel, scan<ByteTiles>, set_bars<ByteTiles>, scan_blocks<ByteTiles>,
+                              near_lanes<ByteTiles>, -1073741824.0F, 2.0F};
 #define SMARTMINE_BYTES &kBytes
 #else
 #define SMARTMINE_BYTES nullptr
@@ -551,7 +691,8 @@ void ranks(const float* keys, size_t count, uint32_t* places) {
 }  // namespace
 
 const Kernels kTable{SMARTMINE_STRING(SMARTMINE_LEVEL), squared_distance, dot, squared_distances, finish, ranks,
-                     {float_panel_bytes, float_query_bytes, pack_float_panel, pack_float_query, scan<FloatTiles>, scan_blocks<FloatTiles>, near_lanes<FloatTiles>, -__builtin_inff(), 0.0F},
+                     {float_panel_bytes, float_query_bytes, pack_float_panel, pack_float_query, gather_float_panel, scan<FloatTiles>, set_bars<FloatTiles>,
+                      scan_blocks<FloatTiles>, near_lanes<FloatTiles>, -__builtin_inff(), 0.0F},
                      SMARTMINE_BYTES};
 
 }  // namespace smartmine::kernels::SMARTMINE_LEVEL
