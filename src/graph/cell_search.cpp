@@ -128,7 +128,7 @@ void CellSearch::look_at_nearest(const Chunk& chunk, std::size_t keep, std::size
 void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, float reach, Scratch& s, std::span<const std::uint32_t> only) const {
   const std::size_t dimension = dimension_, first_panel = panel_begins_[chunk.first];
   const std::size_t panels = panel_begins_[chunk.last] - first_panel;
-  const std::size_t capacity = keep + kernels::kReservoirSlack + 32;  // small: an old threshold lets too many in
+  const std::size_t capacity = keep + kernels::kReservoirSlack + std::max<std::size_t>(32, keep / 3);  // small: an old threshold lets too many in
   s.queries.assign(only.begin(), only.end());
   if (only.empty()) {
     s.queries.resize(begins_[chunk.last] - begins_[chunk.first]);
@@ -161,7 +161,9 @@ void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, 
   panel_kernels_.set_bars(s.reservoirs.data(), s.lanes.data(), s.lanes.size(), keep, near, reach, s.take_bars.data(), s.centre_bars.data());
   s.bars.assign(panels * kPanelWidth, -1.0F);
   for (const std::uint16_t lane : s.lanes) s.bars[lane] = reach * (s.reservoirs[lane].norm - 2 * s.reservoirs[lane].near);
-  panel_kernels_.near_lanes(packed_centroids_.data(), centroid_norms_.data(), cells(), panel(first_panel), panels, dimension, s.bars.data(),
+  s.row_pointers.resize(cells());
+  for (std::size_t c = 0; c < cells(); ++c) s.row_pointers[c] = packed_centroids_.data() + c * row_bytes_;
+  panel_kernels_.near_lanes(s.row_pointers.data(), centroid_norms_.data(), cells(), panel(first_panel), panels, dimension, s.bars.data(),
                             s.masks.data());
   s.computed += cells() * s.queries.size();
   s.order.clear();
@@ -195,8 +197,7 @@ std::size_t CellSearch::prune(std::span<const std::uint32_t> candidates, std::sp
                               Scratch& s) const {
   constexpr std::size_t kBatch = 4;  // so many next candidates are compared with all later ones at once, though some of them may turn out occluded
   const std::size_t count = candidates.size(), panels = panels_of(count);
-  s.gathered.resize(panels * panel_bytes_ + kBatch * row_bytes_);
-  std::uint8_t* batch_rows = s.gathered.data() + panels * panel_bytes_;
+  s.gathered.resize(panels * panel_bytes_);
   s.bars.assign(panels * kPanelWidth, -1.0F);
   std::copy(distances.begin(), distances.end(), s.bars.begin());
   for (std::size_t p = 0; p < panels; ++p)
@@ -209,17 +210,18 @@ std::size_t CellSearch::prune(std::span<const std::uint32_t> candidates, std::sp
   std::size_t kept = 0, next = 0;
   while (kept < most) {
     std::size_t batch[kBatch];
+    const void* rows[kBatch];
     float norms[kBatch];
     std::size_t size = 0;
     for (; next < count && size < kBatch; ++next) {
       if (is_in(occluded, next)) continue;
-      std::copy_n(packed_rows_.data() + candidates[next] * row_bytes_, row_bytes_, batch_rows + size * row_bytes_);
+      rows[size] = packed_rows_.data() + candidates[next] * row_bytes_;
       norms[size] = row_norms_[candidates[next]];
       batch[size++] = next;
     }
     if (size == 0) break;
     const std::size_t from = batch[0] / kPanelWidth, width = panels - from;
-    panel_kernels_.near_lanes(batch_rows, norms, size, s.gathered.data() + from * panel_bytes_, width, dimension_, s.bars.data() + from * kPanelWidth,
+    panel_kernels_.near_lanes(rows, norms, size, s.gathered.data() + from * panel_bytes_, width, dimension_, s.bars.data() + from * kPanelWidth,
                               masks);
     s.computed += size * width * kPanelWidth;
     for (std::size_t b = 0; b < size && kept < most; ++b) {
@@ -233,13 +235,13 @@ std::size_t CellSearch::prune(std::span<const std::uint32_t> candidates, std::sp
 
 void CellSearch::may_be_nearer(std::span<const std::uint32_t> candidates, std::span<const float> squared, Scratch& s) const {
   const std::size_t count = candidates.size(), panels = panels_of(count);
-  s.gathered.resize(panels * panel_bytes_ + count * row_bytes_);
+  s.gathered.resize(panels * panel_bytes_);
   s.occluded.resize(count * panels);
-  std::uint8_t* rows = s.gathered.data() + panels * panel_bytes_;
+  s.row_pointers.resize(count);
   s.nearness.resize(count);
   float worst = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    std::copy_n(packed_rows_.data() + candidates[i] * row_bytes_, row_bytes_, rows + i * row_bytes_);
+    s.row_pointers[i] = packed_rows_.data() + candidates[i] * row_bytes_;
     s.nearness[i] = row_norms_[candidates[i]];
     worst = std::max(worst, row_errors_[candidates[i]]);
   }
@@ -252,7 +254,7 @@ void CellSearch::may_be_nearer(std::span<const std::uint32_t> candidates, std::s
   for (std::size_t p = 0; p < panels; ++p)
     panel_kernels_.gather_panel(packed_rows_.data(), candidates.data() + p * kPanelWidth, std::min(kPanelWidth, count - p * kPanelWidth), dimension_,
                                 s.gathered.data() + p * panel_bytes_);
-  panel_kernels_.near_lanes(rows, s.nearness.data(), count, s.gathered.data(), panels, dimension_, s.bars.data(), s.occluded.data());
+  panel_kernels_.near_lanes(s.row_pointers.data(), s.nearness.data(), count, s.gathered.data(), panels, dimension_, s.bars.data(), s.occluded.data());
   s.computed += count * panels * kPanelWidth;
 }
 

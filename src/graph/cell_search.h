@@ -47,6 +47,7 @@ class CellSearch {
     std::vector<float> centre_distances;
     std::vector<float> nearness;
     std::vector<std::uint8_t> gathered;
+    std::vector<const void*> row_pointers;
     std::vector<std::uint16_t> occluded;
   };
 

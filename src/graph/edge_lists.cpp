@@ -76,8 +76,8 @@ double lower_bound_95(std::size_t hits, std::size_t tries) {
   return std::max(0.0, (middle - spread) / (1 + kZ * kZ / n));
 }
 
-TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, double target, std::size_t batch, std::size_t most_pairs, std::uint64_t seed,
-                            unsigned threads, const kernels::Kernels& kernels, const Progress& progress) {
+TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOptions& options, const kernels::Kernels& kernels,
+                            const Progress& progress) {
   struct Walk {
     std::uint32_t stopped, target;
     std::uint32_t computed;
@@ -86,14 +86,14 @@ TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, double target, s
   const std::size_t vertices = edges.vertices();
   std::vector<Walk> walks;
   std::size_t tried = 0;
-  std::size_t size = std::min(batch, kWindow);
+  std::size_t size = std::min(options.batch, kWindow);
   // Only while a batch ended without a change may the next one join its window: pairs must be fresh to the graph they are judged on.
   std::size_t hits = 0, window = 0;
   for (std::uint64_t round = 0; vertices > 1; ++round) {
     walks.resize(size);
-    parallel_for(size, 64, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    parallel_for(size, 64, options.threads, [&](std::size_t begin, std::size_t end, unsigned) {
       for (std::size_t i = begin; i < end; ++i) {
-        Random random(seed, kPairStream + (round << 16), i);
+        Random random(options.seed, kPairStream + (round << 16), i);
         const auto start = static_cast<std::uint32_t>(random.below(vertices));
         auto goal = static_cast<std::uint32_t>(random.below(vertices - 1));
         goal += goal >= start;
@@ -114,13 +114,13 @@ TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, double target, s
     result.rate = static_cast<double>(hits) / static_cast<double>(window);
     result.bound = lower_bound_95(hits, window);
     result.pairs = window;
-    report(progress, "traverse-add", static_cast<std::size_t>(std::min(result.bound / target, 1.0) * 1000), 1000);
-    if (window >= kWindow && result.bound >= target) {
+    report(progress, "traverse-add", static_cast<std::size_t>(std::min(result.bound / options.target, 1.0) * 1000), 1000);
+    if (window >= kWindow && result.bound >= options.target) {
       result.reached = true;
       return result;
     }
-    if (tried >= most_pairs) return result;
-    const bool nearly = arrived == size || (window < 4 * kWindow && result.rate >= target + 0.25 * (1 - target));
+    if (tried >= options.most_pairs || (window >= options.batch && result.rate < options.hopeless_below)) return result;
+    const bool nearly = arrived == size || (window < 4 * kWindow && result.rate >= options.target + 0.25 * (1 - options.target));
     if (nearly) {  // likely good enough: look at more pairs before changing the graph
       size = kWindow;
       continue;
@@ -131,7 +131,7 @@ TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, double target, s
       result.added += squared > 0 && edges.add(walk.stopped, {squared, walk.target}, rows, kernels);
     }
     hits = window = 0;
-    size = batch;
+    size = options.batch;
   }
   result.rate = result.bound = 1;
   result.reached = true;

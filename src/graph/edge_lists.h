@@ -81,11 +81,20 @@ struct TraverseResult {
   bool reached = false;       ///< The bound is at least the target.
 };
 
-/// Traverse-add: goes downhill between random pairs, adds an edge to the target where a walk stops short of it, until the lower confidence bound of
-/// the share of fresh pairs that arrive is at least `target`, or `most_pairs` pairs were tried. Pairs are tried in batches against the graph as
-/// it stands, and the new edges go in one after another in the order of the pairs, so the result does not depend on the threads.
-TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, double target, std::size_t batch, std::size_t most_pairs, std::uint64_t seed,
-                            unsigned threads, const kernels::Kernels& kernels, const Progress& progress);
+/// How long traverse-add goes on.
+struct TraverseOptions {
+  double target = 0.98;            ///< Until the lower confidence bound of the share of fresh pairs that arrive is at least this,
+  std::size_t most_pairs = 0;      ///< or so many pairs were tried,
+  double hopeless_below = 0;       ///< or the share is under this: one edge a failure, it would take too many pairs.
+  std::size_t batch = 1024;        ///< Pairs tried against the graph as it stands.
+  std::uint64_t seed = 1;
+  unsigned threads = 0;
+};
+
+/// Traverse-add: goes downhill between random pairs, and adds an edge to the target where a walk stops short of it. Pairs are tried in batches, and the
+/// new edges go in one after another in the order of the pairs, so the result does not depend on the threads.
+TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOptions& options, const kernels::Kernels& kernels,
+                            const Progress& progress);
 
 /// Lower end of the one-sided 95 % confidence interval (Wilson's) of a share seen as `hits` of `tries`.
 double lower_bound_95(std::size_t hits, std::size_t tries);

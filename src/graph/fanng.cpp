@@ -61,6 +61,7 @@ void FanngOptions::validate() const {
   if (neighbors < 1) throw InvalidArgument(fmt::format("neighbors is {}; it must be at least 1", neighbors));
   if (!(recall_target > 0 && recall_target <= 1)) throw InvalidArgument(fmt::format("recall_target is {}; it must be over 0 and at most 1", recall_target));
   if (!(success_target > 0 && success_target < 1)) throw InvalidArgument(fmt::format("success_target is {}; it must be over 0 and under 1", success_target));
+  if (edge_candidates > 4096) throw InvalidArgument(fmt::format("edge_candidates is {}; it must be at most 4096", edge_candidates));
   if (max_degree < 4 || max_degree > 1024) throw InvalidArgument(fmt::format("max_degree is {}; it must be from 4 to 1024", max_degree));
   if (recall_sample < 1) throw InvalidArgument(fmt::format("recall_sample is {}; it must be at least 1", recall_sample));
 }

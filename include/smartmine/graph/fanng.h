@@ -25,6 +25,8 @@ struct FanngOptions {
   double recall_target = 0.98;          ///< Sampled recall the lists must reach; the work goes on until they do. (0, 1].
   double success_target = 0.98;         ///< Traverse-add stops here, measured on fresh random pairs [98 %]. (0, 1).
   std::uint32_t max_degree = 48;        ///< Most edges kept a vertex, shortest first. From 4 to 1024.
+  std::uint32_t edge_candidates = 0;    ///< Nearest neighbours of a vertex considered for its edges, at least the list; 0: 300 where that is quick
+                                        ///< (up to 32,768 points), the list elsewhere. More let descents succeed more often. At most 4096.
   Start start = Start::kPartition;      ///< Where the build starts.
   std::uint64_t seed = 1;               ///< Randomness is keyed by (seed, purpose, point), never by thread.
   unsigned threads = 0;                 ///< 0: all cores. Never changes the result.

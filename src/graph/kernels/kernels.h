@@ -87,7 +87,7 @@ struct PanelKernels {
   /// As BlockScan says; returns how many distances it computed.
   size_t (*scan_blocks)(const BlockScan& scan);
   /// For each of `row_count` packed rows and each panel, a mask of the lanes whose squared distance (in packed units) is under their bar.
-  void (*near_lanes)(const void* rows, const float* norms, size_t row_count, const void* panels, size_t panel_count, size_t dimension,
+  void (*near_lanes)(const void* const* rows, const float* norms, size_t row_count, const void* panels, size_t panel_count, size_t dimension,
                      const float* bars, uint16_t* masks);
   /// A threshold below every score a real candidate can have.
   float lowest_score;

@@ -369,11 +369,9 @@ inline __attribute__((always_inline)) void cover_panels(size_t query_count, cons
 
 // Covers a block with tiles; `take(query, panel, sums)` gets the scores of every pair once. Queries run inside panels, so that a panel stays in the
 // nearest cache.
-template <class Tiles, class Take>
-inline void cover(const void* queries, size_t query_count, const void* panels, size_t panel_count, size_t dimension, const Take& take) {
-  const float* query_data = static_cast<const float*>(queries);
+template <class Tiles, class Row, class Take>
+inline void cover(const Row& row, size_t query_count, const void* panels, size_t panel_count, size_t dimension, const Take& take) {
   const float* panel_data = static_cast<const float*>(panels);
-  const auto row = [&](size_t query) { return query_data + query * Tiles::query_words(dimension); };
   size_t panel = 0;
   for (; panel + kTilePanels <= panel_count; panel += kTilePanels)
     cover_panels<Tiles, kTilePanels>(query_count, panel_data + panel * Tiles::panel_words(dimension), dimension, row,
@@ -390,7 +388,8 @@ void scan(const Scan& scan) {
   for (size_t from = 0; from < scan.query_count; from += kSlab) {
     const size_t count = scan.query_count - from < kSlab ? scan.query_count - from : kSlab;
     for (size_t q = 0; q < count; ++q) bars[q] = Tiles::word(scan.reservoirs[from + q].threshold);
-    cover<Tiles>(static_cast<const float*>(scan.queries) + from * Tiles::query_words(scan.dimension), count, scan.panels, scan.panel_count,
+    const float* queries = static_cast<const float*>(scan.queries) + from * Tiles::query_words(scan.dimension);
+    cover<Tiles>([&](size_t query) { return queries + query * Tiles::query_words(scan.dimension); }, count, scan.panels, scan.panel_count,
                  scan.dimension, [&](size_t query, size_t panel, const auto* sums) {
                    const unsigned passed = Tiles::above(sums, bars[query]);
                    if (__builtin_expect(passed == 0, 1)) return;
@@ -479,9 +478,10 @@ size_t scan_blocks(const BlockScan& scan) {
 }
 
 template <class Tiles>
-void near_lanes(const void* rows, const float* norms, size_t row_count, const void* panels, size_t panel_count, size_t dimension,
+void near_lanes(const void* const* rows, const float* norms, size_t row_count, const void* panels, size_t panel_count, size_t dimension,
                 const float* bars, uint16_t* masks) {
-  cover<Tiles>(rows, row_count, panels, panel_count, dimension, [&](size_t row, size_t panel, const auto* sums) {
+  const auto row_of = [&](size_t row) { return static_cast<const float*>(rows[row]); };
+  cover<Tiles>(row_of, row_count, panels, panel_count, dimension, [&](size_t row, size_t panel, const auto* sums) {
     alignas(64) float scores[kPanelWidth];
     Tiles::store(sums, scores);
     unsigned mask = 0;
