@@ -245,6 +245,7 @@ void run_mine(const MineArguments& arguments) {
   ProgressDisplay display(arguments.quiet || arguments.json);
   const Progress progress = display.callback();
   MiningRun run;
+  run.classes = inputs.labels.classes();
   run.kappa = options.kappa;
   std::string misfit;
   run.neighbors = inputs.lists ? given_neighbors(arguments, inputs, misfit)
@@ -276,7 +277,8 @@ void run_mine(const MineArguments& arguments) {
     nlohmann::ordered_json json = to_json(run);
     json["read_seconds"] = inputs.read_seconds + run.neighbors.read_graph_seconds;
     json["write_seconds"] = write_seconds;
-    print(json.dump() + "\n");
+    // The note may name files, and their names may be any bytes.
+    print(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   } else if (!arguments.quiet) {
     print(to_table(run) + fmt::format("  {:<22} {}\n", "written", arguments.output));
   }
@@ -297,7 +299,7 @@ void add_miner_options(CLI::App& command, MineArguments& arguments) {
       ->check(share())
       ->type_name("X")
       ->capture_default_str();
-  command.add_option("--margin", miner.margin, "Of the triplet loss, to tell which triplets violate it")
+  command.add_option("--margin", miner.margin, "Margin of the triplet loss, to count the triplets that violate it")
       ->check(positive_number())
       ->type_name("M")
       ->capture_default_str();
@@ -312,7 +314,7 @@ void add_miner_options(CLI::App& command, MineArguments& arguments) {
       ->capture_default_str();
   command.add_flag("--longer-lists", arguments.longer_lists,
                    "Search longer lists, exactly, for anchors whose list yields too few triplets");
-  command.add_option("--longest-list", miner.longest_list, "Longest of these; 16 times the first ones unless given")
+  command.add_option("--longest-list", miner.longest_list, "Longest of these; 16 times the length of the others unless given")
       ->check(whole_number(1, kMaxRows))
       ->type_name("K");
 }
@@ -324,7 +326,7 @@ void add_mine(CLI::App& program, Work& work) {
   CLI::App& command = *program.add_subcommand("mine", "Hard triplets for every point, selected from its nearest neighbours");
   command.add_option("--embeddings", arguments->embeddings, "Vectors, one a row: .npy (float16/32/64, C order), .fvecs or .fbin")
       ->type_name("FILE");
-  command.add_option("--labels", arguments->labels, "The class of each row: .npy of whole numbers, any values")
+  command.add_option("--labels", arguments->labels, "The class of each row: .npy of int32 or int64, any values")
       ->required()
       ->type_name("FILE");
   command.add_option("--output", arguments->output, "Writes rows of (anchor, positive, negative), .npy of int64")
@@ -334,7 +336,7 @@ void add_mine(CLI::App& program, Work& work) {
       .add_option("--ids", arguments->ids,
                   "Lists computed elsewhere: .npy of whole numbers or .ivecs, nearest first, without the row itself")
       ->type_name("FILE");
-  command.add_option("--distances", arguments->distances, "Their squared distances, .npy")->type_name("FILE");
+  command.add_option("--distances", arguments->distances, "Their squared distances: .npy, .fvecs or .fbin")->type_name("FILE");
   add_miner_options(command, *arguments);
   arguments->neighbors.add_to(command);
   command.add_flag("--json", arguments->json, "Print what was mined, and what it cost, as one JSON object, and nothing else");

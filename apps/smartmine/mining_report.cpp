@@ -41,9 +41,15 @@ nlohmann::ordered_json to_json(const MiningRun& run) {
   json["stage_seconds"] = {
       {"lists", run.neighbors.stats.seconds}, {"selection", run.selection_seconds}, {"longer_lists", run.longer_lists_seconds}};
   json["seconds"] = run.neighbors.stats.seconds + run.selection_seconds + run.longer_lists_seconds;
-  if (run.given_lists()) json["recall"] = nullptr;  // nobody measured it
+  if (run.given_lists()) {  // nobody measured, or knows
+    for (const char* name : {"recall", "recall_target", "recall_reached"}) json[name] = nullptr;
+    if (run.neighbors.dimension == 0)
+      for (const char* name : {"dimension", "unit_norm"}) json[name] = nullptr;
+  }
   json["note"] = run.note;
 
+  json["classes"] = run.classes;
+  json["single_member_classes"] = stats.anchors_skipped;
   json["kappa"] = run.kappa;
   json["triplets"] = stats.triplets;
   json["anchors"] = stats.anchors;
@@ -83,18 +89,20 @@ std::string to_table(const MiningRun& run) {
   table += row("anchors", stats.anchors_skipped == 0
                               ? std::to_string(stats.anchors)
                               : fmt::format("{}; {} points are alone in their class", stats.anchors, stats.anchors_skipped));
+  table += row("classes", std::to_string(run.classes));
   table += row("kappa", fmt::format("{}", run.kappa));
   table += row("selection seconds", fmt::format("{:.3f}", run.selection_seconds));
   if (stats.extended_anchors > 0)
     table += row("longer lists", fmt::format("up to {} for {} anchors, {:.3f} seconds", stats.extended_neighbors, stats.extended_anchors,
                                              run.longer_lists_seconds));
   table += row("triplets", counted(stats.triplets));
-  table += row("mined", fmt::format("{}  all violate the margin", counted(stats.mined)));
-  table += row("  outside positive", fmt::format("{}  the list holds no farther one{}", counted(stats.mined_outside_positive),
-                                                 stats.positive_distances_unknown > 0 || stats.mined_outside_positive == 0
-                                                     ? ""
-                                                     : fmt::format("; {} violate the margin", stats.outside_violating)));
-  table += row("  nearer positive", fmt::format("{}  the list holds the whole class", counted(stats.mined_nearer_positive)));
+  table += row("mined", fmt::format("{}  positive from the list; all violate the margin", counted(stats.mined)));
+  table += row("", fmt::format("{}  positive from outside the list{}", counted(stats.mined_outside_positive),
+                               stats.positive_distances_unknown > 0 || stats.mined_outside_positive == 0
+                                   ? ""
+                                   : fmt::format("; {} violate the margin", stats.outside_violating)));
+  table +=
+      row("", fmt::format("{}  positive nearer than the negative: the list holds the whole class", counted(stats.mined_nearer_positive)));
   table += row("random", fmt::format("{}  the list holds no positive", counted(stats.random_no_positive)));
   table += row("", fmt::format("{}  no negative beyond the bound", counted(stats.random_no_negative)));
   table += row("", fmt::format("{}  no positive far enough", counted(stats.random_no_farther_positive)));

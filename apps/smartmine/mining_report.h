@@ -15,6 +15,7 @@ inline constexpr const char* kGivenLists = "given";
 struct MiningRun {
   NeighborRun neighbors;
   MinedTriplets mined;
+  std::size_t classes = 0;
   double kappa = 0;
   double selection_seconds = 0;     ///< Indexing the labels and selecting, without the next.
   double longer_lists_seconds = 0;  ///< Computing longer lists for some anchors.

@@ -117,6 +117,7 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
   run.start = arguments.start.empty() ? "partition" : arguments.start;
   FanngOptions options = arguments.fanng;
   options.start = start_from(run.start);
+  options.refreshable = !arguments.graph.empty();  // who keeps the graph means to start from it again
   std::optional<Fanng> previous;
   if (arguments.reads_graph()) {
     const auto begin = std::chrono::steady_clock::now();

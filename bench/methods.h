@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "measurement.h"
+#include "smartmine/core/rows.h"
+#include "truth.h"
+
+namespace smartmine::bench {
+
+/// What all methods are given. They are measured on the last epoch.
+struct Task {
+  std::vector<Rows> epochs;
+  std::span<const std::int64_t> labels;  ///< Empty: no triplets.
+  std::size_t neighbors = 100;
+  unsigned threads = 1;
+  double recall_target = 0.98;  ///< Own methods are asked for it; a peer tries larger searches until it has it.
+  const Truth* truth = nullptr;
+
+  const Rows& rows() const { return epochs.back(); }
+};
+
+// Each measures one method; to be called in a child process, for the peak memory is that of the process.
+
+Measurement measure_exact(const Task& task);
+/// Also selects one triplet an anchor: more["selection_seconds"], if there are labels.
+Measurement measure_partition(const Task& task);
+/// Builds the first epoch from a partition and every later one from the graph before it; the last is what is told.
+Measurement measure_previous(const Task& task);
+/// The paper's build: more["success_bound"], more["mean_degree"].
+Measurement measure_random(const Task& task);
+
+Measurement measure_hnswlib(const Task& task);
+Measurement measure_faiss_hnsw(const Task& task);
+Measurement measure_faiss_nndescent(const Task& task);
+Measurement measure_faiss_exact(const Task& task);
+
+/// Seconds since it was made.
+class Timer {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// How far peers search, in turn, until the recall is reached.
+inline std::vector<std::size_t> search_widths(std::size_t neighbors) {
+  return {neighbors + neighbors / 5, 2 * neighbors, 3 * neighbors, 5 * neighbors};
+}
+
+}  // namespace smartmine::bench

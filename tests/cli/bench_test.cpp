@@ -1,0 +1,89 @@
+// That the benchmark runs and tells the truth; its figures mean nothing on sets this small.
+#ifdef BENCH_NEIGHBORS_PROGRAM
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "files.h"
+#include "program.h"
+
+namespace smartmine::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+Outcome bench(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {BENCH_NEIGHBORS_PROGRAM, "--threads", "2", "--neighbors", "10"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return Process(command).wait();
+}
+
+json goal(const json& report, const std::string& part) {
+  for (const json& each : report.at("must_hold"))
+    if (each.at("what").get<std::string>().find(part) != std::string::npos) return each;
+  ADD_FAILURE() << "no goal speaks of " << part;
+  return {};
+}
+
+TEST(BenchNeighbors, MeasuresEveryMethodItWasBuiltWith) {
+  const Outcome outcome = bench({"--sizes", "300,3000", "--dimension", "16", "--random-rows", "500", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  ASSERT_EQ(report.at("sets").size(), 3U);
+  EXPECT_EQ(report.at("sets")[1].at("rows"), 3000);
+  std::vector<std::string> names;
+  for (const json& set : report.at("sets"))
+    for (const json& method : set.at("methods")) {
+      names.push_back(method.at("method"));
+      SCOPED_TRACE(names.back());
+      if (method.contains("failure")) continue;  // small sets are not for everybody
+      EXPECT_GT(method.at("seconds"), 0);
+      EXPECT_GT(method.at("peak_memory_bytes"), 1 << 20);
+      EXPECT_LE(method.at("recall"), 1);
+      EXPECT_GE(method.at("recall"), names.back().find("exact") == std::string::npos ? 0.9 : 0.999);
+    }
+  for (const char* name : {"exact", "partition", "previous", "random"}) EXPECT_THAT(names, ::testing::Contains(name));
+
+  const json ratio = goal(report, "time at 3000 by time at 300 rows");
+  EXPECT_EQ(ratio.at("at_most"), 13);
+  EXPECT_EQ(ratio.at("holds").get<bool>(), ratio.at("reached").get<double>() <= 13);
+  EXPECT_GT(goal(report, "selecting triplets").at("reached"), 0);
+  EXPECT_GT(goal(report, "certified success rate").at("reached"), 0.5);
+}
+
+TEST(BenchNeighbors, ShowsAMethodThatFailsAsAFailedRow) {
+  const Outcome outcome = bench({"--sizes", "500", "--epochs", "1", "--methods", "previous,exact"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("failed: needs the embeddings of at least 2 epochs"));
+  EXPECT_THAT(outcome.out, HasSubstr("not measured"));
+  EXPECT_THAT(outcome.out, HasSubstr("smartmine exact"));
+}
+
+TEST(BenchNeighbors, TakesEmbeddingsFromFiles) {
+  const TemporaryFolder folder;
+  write_matrix(folder / "x.npy", clustered_rows(400, 8), 400, 8);
+  write_matrix(folder / "other.npy", clustered_rows(300, 8), 300, 8);
+  const Outcome outcome = bench({"--embeddings", folder / "x.npy", "--methods", "partition", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_EQ(report.at("sets")[0].at("rows"), 400);
+  EXPECT_TRUE(goal(report, "selecting triplets").at("reached").is_null()) << "without labels";
+  EXPECT_EQ(bench({"--embeddings", folder / "x.npy", folder / "other.npy"}).status, 1);
+}
+
+TEST(BenchNeighbors, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(bench({"--methods", "guess"}).status, 2);
+  EXPECT_EQ(bench({"--sizes", "-5"}).status, 2);
+  EXPECT_EQ(bench({"--sizes", "5"}).status, 1) << "fewer rows than neighbours";
+}
+
+}  // namespace
+}  // namespace smartmine::test
+
+#endif
