@@ -155,6 +155,11 @@ Fanng Fanng::load(const std::filesystem::path& path) {
   if (!rising || std::any_of(graph.edges_.begin(), graph.edges_.end(), outside) || std::any_of(graph.order_.begin(), graph.order_.end(), outside) ||
       std::any_of(graph.candidates_.begin(), graph.candidates_.end(), outside))
     fail("damaged: it names points that do not exist");
+  std::vector<bool> placed(header.size, false);
+  for (const std::uint32_t id : graph.order_) {
+    if (placed[id]) fail("damaged: its order names a point twice");
+    placed[id] = true;
+  }
   return graph;
 }
 

@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::uint64_t kSampleStream = 0x5341;
 constexpr std::uint64_t kRandomEdgeStream = 0x5245;
+constexpr std::uint64_t kStrangerStream = 0x5354;
 constexpr std::size_t kExactBelow = 4096;       // so few points are compared all with all
 constexpr std::size_t kCalibrationPoints = 512; // points on which the reach of the search is settled
 constexpr std::size_t kDepth = 300;             // nearest neighbours of a vertex considered as ends of its edges, and for which it is one in turn,
@@ -574,6 +575,7 @@ class FanngBuilder {
 
   void start_randomly() {
     take_order(identity());
+    if (options_.refreshable) beyond_ = Buffer<std::uint32_t>(size_ * beyond());
     edges_ = std::make_unique<EdgeLists>(size_, options_.max_degree);
     parallel_for(size_, 1024, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
       std::vector<Edge> candidates;
@@ -647,6 +649,7 @@ class FanngBuilder {
            [&](std::size_t, std::size_t place, Writing& w) {
              fill_up(place, w.candidates);
              write_list(place, w.candidates, w);
+             if (beyond_.size() > 0) keep_beyond(place, std::span(w.sorted).subspan(neighbors()));
            });
       stats().distance_computations += computed;
       stats().recall = truth.recall(result_.lists);
@@ -682,9 +685,115 @@ class FanngBuilder {
   // ---- the previous start ----
 
   void start_from_previous() {
-    require(previous_ != nullptr, "a previous graph is checked for before");
-    throw InvalidArgument("not yet");
+    const std::size_t known = previous_->candidates_per_point_;
+    if (size_ < std::max(kExactBelow, 8 * depth())) return start_from_partition();  // looking at all pairs is quicker
+    if (known < std::min(2 * neighbors(), size_ - 1)) {
+      start_from_partition();
+      add_note(fmt::format("the previous graph keeps {} candidates a point and lists of {} need {}: built from a partition instead", known, neighbors(),
+                           2 * neighbors()));
+      return;
+    }
+    take_order(previous_->order_);
+    watch_.lap(stats(), "order");
+    beyond_ = Buffer<std::uint32_t>(size_ * beyond());
+    list_from_previous();
+    watch_.lap(stats(), "lists");
+    exchange();
+    watch_.lap(stats(), "exchange");
+    const RecallSample truth = sample(spread_points(options_.recall_sample));
+    stats().recall_sample = truth.points().size();
+    stats().recall = truth.recall(result_.lists);
+    watch_.lap(stats(), "recall");
+    if (stats().recall < options_.recall_target) {
+      const double reached = stats().recall;
+      stats().recall_sample = 0;
+      start_from_partition();
+      add_note(fmt::format("from the previous graph the lists reached a recall of {:.4f}, too little: built from a partition instead", reached));
+      return;
+    }
+    edges_from_previous();
+    watch_.lap(stats(), "edges");
+    certify(std::max<std::size_t>(1024, size_ / 16), std::max<std::size_t>(200000, size_), 1 - 2 * (1 - options_.success_target));
   }
+
+  // Every point looks at its earlier candidates, at those of its two nearest, and at a few random ones, by which parts that have drifted together
+  // find each other.
+  void list_from_previous() {
+    constexpr std::size_t kHelpers = 2;
+    constexpr std::size_t kStrangers = 4;
+    const std::size_t known = previous_->candidates_per_point_;
+    const std::vector<std::uint32_t>& earlier = previous_->candidates_;
+    std::atomic<std::uint64_t> computed{0};
+    std::vector<std::vector<std::uint32_t>> marks(resolve_threads(options_.threads));
+    parallel_for(
+        size_, 256, options_.threads,
+        [&](std::size_t begin, std::size_t end, unsigned worker) {
+          std::vector<std::uint32_t>& seen = marks[worker];  // the last point that looked at each place, counted from 1
+          if (seen.empty()) seen.assign(size_, 0);
+          Writing w(kernels_);
+          std::uint64_t some = 0;
+          for (std::size_t p = begin; p < end; ++p) {
+            const auto mark = static_cast<std::uint32_t>(p + 1);
+            w.candidates.clear();
+            seen[p] = mark;
+            const auto look_at = [&](std::uint32_t place) {
+              if (seen[place] == mark) return;
+              seen[place] = mark;
+              w.candidates.push_back(place);
+            };
+            const std::uint32_t* mine = earlier.data() + p * known;
+            for (std::size_t j = 0; j < known; ++j) look_at(mine[j]);
+            for (std::size_t helper = 0; helper < kHelpers; ++helper) {
+              const std::uint32_t* theirs = earlier.data() + mine[helper] * known;
+              for (std::size_t j = 0; j < neighbors(); ++j) look_at(theirs[j]);
+            }
+            Random random(options_.seed, kStrangerStream, p);
+            for (std::size_t i = 0; i < kStrangers; ++i) look_at(static_cast<std::uint32_t>(random.below(size_)));
+            fill_up(p, w.candidates);
+            some += w.candidates.size();
+            write_list(p, w.candidates, w);
+            keep_beyond(p, std::span(w.sorted).subspan(neighbors()));
+          }
+          computed += some;
+        },
+        progress_, "lists");
+    stats().distance_computations += computed;
+  }
+
+  // The earlier edges and those to the nearest neighbours, pruned by occlusion.
+  void edges_from_previous() {
+    constexpr std::size_t kNearest = 24;
+    const Rows rows = ordered();
+    edges_ = std::make_unique<EdgeLists>(size_, options_.max_degree);
+    std::atomic<std::uint64_t> computed{0};
+    parallel_for(
+        size_, 512, options_.threads,
+        [&](std::size_t begin, std::size_t end, unsigned) {
+          std::vector<std::uint32_t> ends;
+          std::vector<float> lengths;
+          std::vector<Edge> candidates;
+          std::uint64_t some = 0;
+          for (std::size_t p = begin; p < end; ++p) {
+            ends.clear();
+            for (const std::uint32_t end_point : previous_->edges(order_[p])) ends.push_back(place_[end_point]);
+            lengths.resize(ends.size());
+            kernels_.squared_distances(rows[p], rows.data(), ends.data(), ends.size(), rows.dimension(), lengths.data());
+            candidates.clear();
+            for (std::size_t i = 0; i < ends.size(); ++i) candidates.push_back({lengths[i], ends[i]});
+            const auto ids = result_.lists.ids(order_[p]);
+            const auto distances = result_.lists.distances(order_[p]);
+            for (std::size_t j = 0; j < std::min(kNearest, neighbors()); ++j) candidates.push_back({distances[j], place_[ids[j]]});
+            some += ends.size();
+            finish_candidates(p, candidates);
+            some += edges_->prune(p, candidates, rows, kernels_);
+          }
+          computed += some;
+        },
+        progress_, "edges");
+    stats().distance_computations += computed;
+  }
+
+  void add_note(const std::string& text) { stats().note += (stats().note.empty() ? "" : "; ") + text; }
 
   // ---- the result ----
 
@@ -708,6 +817,18 @@ class FanngBuilder {
     });
     stats().mean_degree = static_cast<double>(graph.edges_.size()) / static_cast<double>(size_);
     stats().max_degree = most;
+    if (!options_.refreshable || beyond_.size() == 0) return;
+    // What a refresh begins with: the list and what came after it, as places.
+    graph.candidates_per_point_ = std::min(2 * neighbors(), size_ - 1);
+    graph.candidates_.resize(size_ * graph.candidates_per_point_);
+    parallel_for(size_, 2048, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t p = begin; p < end; ++p) {
+        std::uint32_t* kept = graph.candidates_.data() + p * graph.candidates_per_point_;
+        for (const std::uint32_t id : result_.lists.ids(order_[p])) *kept++ = place_[id];
+        std::copy_n(beyond_.data() + p * beyond(), graph.candidates_per_point_ - neighbors(), kept);
+      }
+    });
+    graph.order_ = std::move(order_);
   }
 
   Rows rows_;
