@@ -1,7 +1,6 @@
 #include "graph/cell_search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "smartmine/core/error.h"
@@ -19,20 +18,18 @@ std::size_t panels_of(std::size_t points) { return (points + kPanelWidth - 1) / 
 
 }  // namespace
 
-CellSearch::CellSearch(const Rows& ordered, std::span<const std::uint32_t> cell_begins, const kernels::Kernels& kernels, unsigned threads)
-    : dimension_(ordered.dimension()),
+CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::span<const std::uint32_t> cell_begins, const kernels::Kernels& kernels,
+                       unsigned threads)
+    : points_(points),
+      dimension_(ordered.dimension()),
       begins_(cell_begins),
       kernels_(kernels),
-      panel_kernels_(panel_kernels(kernels, dimension_)),
-      frame_(sampled_frame(ordered, threads)),
+      panel_kernels_(points.kernels()),
       centroids_(cells() * dimension_),
       panel_bytes_(panel_kernels_.panel_bytes(dimension_)),
-      row_bytes_(panel_kernels_.query_bytes(dimension_)),
+      row_bytes_(points.row_bytes()),
       panel_begins_(cells() + 1, 0),
       centre_panel_begins_(cells() + 1, 0),
-      packed_rows_(ordered.size() * row_bytes_),
-      row_norms_(ordered.size()),
-      row_errors_(ordered.size()),
       packed_centroids_(cells() * row_bytes_),
       centroid_norms_(cells()) {
   for (std::size_t c = 0; c < cells(); ++c) {
@@ -58,16 +55,12 @@ CellSearch::CellSearch(const Rows& ordered, std::span<const std::uint32_t> cell_
       for (std::size_t p = 0; p < panels_of(count); ++p) {
         const std::size_t lanes = std::min(kPanelWidth, count - p * kPanelWidth);
         std::iota(ids, ids + lanes, static_cast<std::uint32_t>(first + p * kPanelWidth));
-        panel_kernels_.pack_panel(frame_.packing(), rows, ids, lanes, panels + p * panel_bytes_);
+        panel_kernels_.pack_panel(points_.frame().packing(), rows, ids, lanes, panels + p * panel_bytes_);
       }
     };
     for (std::size_t c = begin; c < end; ++c) {
       const std::size_t first = begins_[c], count = begins_[c + 1] - first, blocks = panels_of(count);
       kernels::Reservoir norm{};
-      for (std::size_t p = first; p < first + count; ++p) {
-        row_errors_[p] = panel_kernels_.pack_query(frame_.packing(), ordered[p], packed_rows_.data() + p * row_bytes_, &norm);
-        row_norms_[p] = norm.norm;
-      }
       float* centroid = centroids_.data() + c * dimension;
       centres.assign(blocks * dimension, 0.0F);
       for (std::size_t block = 0; block < blocks; ++block) {
@@ -80,7 +73,7 @@ CellSearch::CellSearch(const Rows& ordered, std::span<const std::uint32_t> cell_
           centre[t] /= static_cast<float>(to - from);
         }
       }
-      panel_kernels_.pack_query(frame_.packing(), centroid, packed_centroids_.data() + c * row_bytes_, &norm);
+      panel_kernels_.pack_query(points_.frame().packing(), centroid, packed_centroids_.data() + c * row_bytes_, &norm);
       centroid_norms_[c] = norm.norm;
       pack(ordered.data(), first, count, panels_.data() + panel_begins_[c] * panel_bytes_);
       pack(centres.data(), 0, blocks, centre_panels_.data() + centre_panel_begins_[c] * panel_bytes_);
@@ -145,8 +138,8 @@ void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, 
     const std::size_t lane = (panel_begins_[cell] - first_panel) * kPanelWidth + (s.queries[i] - begins_[cell]);
     s.lanes[i] = static_cast<std::uint16_t>(lane);
     s.reservoirs[lane] = {panel_kernels_.lowest_score, 0, s.scores.data() + lane * capacity, s.slots.data() + lane * capacity,
-                          row_norms_[s.queries[i]], 0, 0, false, 0};
-    std::copy_n(packed_rows_.data() + s.queries[i] * row_bytes_, row_bytes_, s.rows.data() + lane * row_bytes_);
+                          points_.norm(s.queries[i]), 0, 0, false, 0};
+    std::copy_n(points_.row(s.queries[i]), row_bytes_, s.rows.data() + lane * row_bytes_);
   }
   s.masks.assign(cells() * panels, 0);
   look_at_nearest(chunk, keep, capacity, s);
@@ -191,71 +184,6 @@ void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, 
            begins_[other] + static_cast<std::uint32_t>(block * kPanelWidth), dimension, s.reservoirs.data(), keep, capacity, near, reach,
            s.take_bars.data(), s.centre_bars.data(), reinterpret_cast<const float*>(panel(panel_begins_[other] + block))});
   }
-}
-
-std::size_t CellSearch::prune(std::span<const std::uint32_t> candidates, std::span<const float> distances, std::size_t most, std::uint32_t* chosen,
-                              Scratch& s) const {
-  constexpr std::size_t kBatch = 4;  // so many next candidates are compared with all later ones at once, though some of them may turn out occluded
-  const std::size_t count = candidates.size(), panels = panels_of(count);
-  s.gathered.resize(panels * panel_bytes_);
-  s.bars.assign(panels * kPanelWidth, -1.0F);
-  std::copy(distances.begin(), distances.end(), s.bars.begin());
-  for (std::size_t p = 0; p < panels; ++p)
-    panel_kernels_.gather_panel(packed_rows_.data(), candidates.data() + p * kPanelWidth, std::min(kPanelWidth, count - p * kPanelWidth), dimension_,
-                                s.gathered.data() + p * panel_bytes_);
-  s.occluded.assign((1 + kBatch) * panels, 0);
-  std::uint16_t* occluded = s.occluded.data();
-  std::uint16_t* masks = occluded + panels;
-  const auto is_in = [](const std::uint16_t* mask, std::size_t i) { return (mask[i / kPanelWidth] >> (i % kPanelWidth) & 1) != 0; };
-  std::size_t kept = 0, next = 0;
-  while (kept < most) {
-    std::size_t batch[kBatch];
-    const void* rows[kBatch];
-    float norms[kBatch];
-    std::size_t size = 0;
-    for (; next < count && size < kBatch; ++next) {
-      if (is_in(occluded, next)) continue;
-      rows[size] = packed_rows_.data() + candidates[next] * row_bytes_;
-      norms[size] = row_norms_[candidates[next]];
-      batch[size++] = next;
-    }
-    if (size == 0) break;
-    const std::size_t from = batch[0] / kPanelWidth, width = panels - from;
-    panel_kernels_.near_lanes(rows, norms, size, s.gathered.data() + from * panel_bytes_, width, dimension_, s.bars.data() + from * kPanelWidth,
-                              masks);
-    s.computed += size * width * kPanelWidth;
-    for (std::size_t b = 0; b < size && kept < most; ++b) {
-      if (is_in(occluded, batch[b])) continue;
-      chosen[kept++] = candidates[batch[b]];
-      for (std::size_t p = 0; p < width; ++p) occluded[from + p] = static_cast<std::uint16_t>(occluded[from + p] | masks[b * width + p]);
-    }
-  }
-  return kept;
-}
-
-void CellSearch::may_be_nearer(std::span<const std::uint32_t> candidates, std::span<const float> squared, Scratch& s) const {
-  const std::size_t count = candidates.size(), panels = panels_of(count);
-  s.gathered.resize(panels * panel_bytes_);
-  s.occluded.resize(count * panels);
-  s.row_pointers.resize(count);
-  s.nearness.resize(count);
-  float worst = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    s.row_pointers[i] = packed_rows_.data() + candidates[i] * row_bytes_;
-    s.nearness[i] = row_norms_[candidates[i]];
-    worst = std::max(worst, row_errors_[candidates[i]]);
-  }
-  // The distance of two packed rows errs by what packing moved both of them by, and by rounding.
-  s.bars.assign(panels * kPanelWidth, -1.0F);
-  for (std::size_t i = 0; i < count; ++i) {
-    const float reach = std::sqrt(squared[i]) * frame_.scale + worst + row_errors_[candidates[i]];
-    s.bars[i] = reach * reach * 1.0001F + panel_kernels_.score_rounding + 1e-5F * s.nearness[i];
-  }
-  for (std::size_t p = 0; p < panels; ++p)
-    panel_kernels_.gather_panel(packed_rows_.data(), candidates.data() + p * kPanelWidth, std::min(kPanelWidth, count - p * kPanelWidth), dimension_,
-                                s.gathered.data() + p * panel_bytes_);
-  panel_kernels_.near_lanes(s.row_pointers.data(), s.nearness.data(), count, s.gathered.data(), panels, dimension_, s.bars.data(), s.occluded.data());
-  s.computed += count * panels * kPanelWidth;
 }
 
 }  // namespace smartmine

@@ -11,6 +11,7 @@
 #include "graph/edge_lists.h"
 #include "graph/exact_lists.h"
 #include "graph/list_writer.h"
+#include "graph/packed_points.h"
 #include "graph/partition.h"
 #include "graph/stopwatch.h"
 #include "smartmine/core/buffer.h"
@@ -108,10 +109,11 @@ class FanngBuilder {
   /// Candidates measured in full: the list, the point itself, and some for what packing blurs.
   std::size_t scanned() const { return std::min(size_, neighbors() + 9 + neighbors() / 8); }
   /// Candidates a search brings home, the point itself included.
-  std::size_t depth() const {
+  std::size_t depth() const { return std::min(size_, std::max({asked_depth() + 1, scanned(), options_.refreshable ? 2 * neighbors() + 1 : 0})); }
+  /// Of these, those considered for edges, if that is more than the list.
+  std::size_t asked_depth() const {
     const std::size_t automatic = size_ <= kDeepUpTo ? kDepth : 0;
-    const std::size_t asked = options_.edge_candidates > 0 ? options_.edge_candidates : automatic;
-    return std::min(size_, std::max({asked + 1, scanned(), options_.refreshable ? 2 * neighbors() + 1 : 0}));
+    return options_.edge_candidates > 0 ? options_.edge_candidates : automatic;
   }
   /// Of these, those kept besides the list.
   std::size_t beyond() const { return depth() - 1 - neighbors(); }
@@ -172,7 +174,9 @@ class FanngBuilder {
     explicit Writing(const kernels::Kernels& kernels) : writer(kernels) {}
     ListWriter writer;
     std::vector<std::uint32_t> candidates, sorted, begins;
+    std::vector<Found> found;
     std::vector<float> distances, keys;
+    PackedPoints::Scratch packed;
   };
 
   // Writes the list of the point at `place` from its nearest candidates (places, without itself); all of them, measured and in order, are left in
@@ -211,7 +215,8 @@ class FanngBuilder {
       Partition partition = partition_rows(rows_, cell_size, options_.seed, options_.threads, kernels_, stats().distance_computations, progress_);
       take_order(std::move(partition.order));
       watch_.lap(stats(), "partition");
-      const CellSearch search(ordered(), partition.cell_begins, kernels_, options_.threads);
+      packed_ = std::make_unique<PackedPoints>(ordered(), kernels_, options_.threads);
+      const CellSearch search(ordered(), *packed_, partition.cell_begins, kernels_, options_.threads);
       float reach = calibrate(search, partition.cell_begins);
       watch_.lap(stats(), "calibration");
       const RecallSample truth = sample(spread_points(options_.recall_sample));
@@ -226,7 +231,7 @@ class FanngBuilder {
         if (stats().recall >= options_.recall_target || reach >= kMostReach) break;
         reach += reach < 1.5F ? 0.1F : 0.5F;
       }
-      make_edges(&search);
+      make_edges();
     }
     watch_.lap(stats(), "edges");
     certify(std::max<std::size_t>(1024, size_ / 16), std::max<std::size_t>(200000, size_), 1 - 2 * (1 - options_.success_target));
@@ -255,7 +260,7 @@ class FanngBuilder {
         for (const Edge& edge : pruned.of(i)) forward_[i * kForward + forward_counts_[i]++] = edge.end;
       }
     });
-    make_edges(nullptr);
+    make_edges();
   }
 
   // The smallest reach that brings a sample of points to the recall asked for, with something to spare.
@@ -300,11 +305,24 @@ class FanngBuilder {
       stats().distance_computations += computed;
       return static_cast<double>(right) / static_cast<double>(points.size() * neighbors());
     };
-    // The exchange that follows mends at least a third of what is missing (measured: a third to a half). The sample is small: ask for a little more.
-    const double goal = 1 - 0.9 * (1 - options_.recall_target) * 1.5;
-    float reach = 1.1F;
-    while (reach > 0.7F && recall_at(reach - 0.1F) >= goal) reach -= 0.1F;
-    while (reach < kMostReach && recall_at(reach) < goal) reach += reach < 1.5F ? 0.05F : 0.5F;
+    // The exchange that follows mends about half of what is missing (measured at recalls near 0.97). The sample is small: ask for a little more.
+    const double goal = 0.85 * (1 - options_.recall_target) * 2;
+    // What is missing falls about exponentially with the reach: two or three looks settle it.
+    float reach = 1.1F, earlier_reach = 0;
+    double earlier_log = 0, slope = -8.6;
+    for (int look = 0; look < 8; ++look) {
+      const double missing = std::max(1e-6, 1 - recall_at(reach));
+      if (missing <= goal && missing > 0.8 * goal) break;
+      if (look > 0 && reach != earlier_reach)
+        slope = std::clamp((std::log(missing) - earlier_log) / static_cast<double>(reach - earlier_reach), -40.0, -2.0);
+      earlier_reach = reach;
+      earlier_log = std::log(missing);
+      const double step = (std::log(0.9 * goal) - earlier_log) / slope;
+      const float next = std::clamp(reach + static_cast<float>(std::clamp(step, -0.3, 1.0)), 0.7F, kMostReach);
+      if (missing <= goal && next <= reach && look >= 2) break;
+      if (next == reach) break;
+      reach = next;
+    }
     return reach;
   }
 
@@ -313,28 +331,28 @@ class FanngBuilder {
   void gather(CellSearch::Scratch& scratch, std::size_t i, std::size_t keep, Writing& w) const {
     kernels::Reservoir& reservoir = scratch.reservoirs[scratch.lanes[i]];
     kernels_.finish(&reservoir, keep, 8);
-    // Sorted by counting in steps of the farthest distance: near enough, and much quicker than sorting.
+    w.found.clear();
+    for (std::uint32_t entry = 0; entry < reservoir.count; ++entry)
+      if (reservoir.slots[entry] != scratch.queries[i]) w.found.push_back({reservoir.slots[entry], reservoir.norm - 2 * reservoir.scores[entry]});
+    sort_by_counting(reservoir.norm - 2 * reservoir.threshold, w);
+  }
+
+  // Sorts `w.found` into `w.candidates` and `w.keys` by counting in steps of the farthest distance: near enough, and much quicker than sorting.
+  static void sort_by_counting(float farthest, Writing& w) {
     constexpr std::size_t kSteps = 512;
-    const float farthest = reservoir.norm - 2 * reservoir.threshold;
     const float steps = farthest > 0 ? static_cast<float>(kSteps - 1) / farthest : 0.0F;
-    const auto step_of = [&](std::uint32_t entry) {
-      return static_cast<std::size_t>(std::clamp((reservoir.norm - 2 * reservoir.scores[entry]) * steps, 0.0F, static_cast<float>(kSteps - 1)));
+    const auto step_of = [&](const Found& found) {
+      return static_cast<std::size_t>(std::clamp(found.distance * steps, 0.0F, static_cast<float>(kSteps - 1)));
     };
     w.begins.assign(kSteps + 1, 0);
-    for (std::uint32_t entry = 0; entry < reservoir.count; ++entry) ++w.begins[step_of(entry) + 1];
+    for (const Found& found : w.found) ++w.begins[step_of(found) + 1];
     for (std::size_t step = 0; step < kSteps; ++step) w.begins[step + 1] += w.begins[step];
-    w.candidates.resize(reservoir.count);
-    w.keys.resize(reservoir.count);
-    std::size_t own = reservoir.count;
-    for (std::uint32_t entry = 0; entry < reservoir.count; ++entry) {
-      const std::uint32_t at = w.begins[step_of(entry)]++;
-      w.candidates[at] = reservoir.slots[entry];
-      w.keys[at] = reservoir.norm - 2 * reservoir.scores[entry];
-      if (reservoir.slots[entry] == scratch.queries[i]) own = at;
-    }
-    if (own < reservoir.count) {
-      w.candidates.erase(w.candidates.begin() + static_cast<std::ptrdiff_t>(own));
-      w.keys.erase(w.keys.begin() + static_cast<std::ptrdiff_t>(own));
+    w.candidates.resize(w.found.size());
+    w.keys.resize(w.found.size());
+    for (const Found& found : w.found) {
+      const std::uint32_t at = w.begins[step_of(found)]++;
+      w.candidates[at] = found.id;
+      w.keys[at] = found.distance;
     }
   }
 
@@ -354,9 +372,10 @@ class FanngBuilder {
               write_list(place, std::span(w.candidates).first(measured), w);
               std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());  // now in true order, as far as they are measured
               keep_beyond(place, std::span(w.candidates).subspan(neighbors()));
-              for (std::size_t j = 0; j < measured; ++j) w.keys[j] = w.distances[j] * search.squared_scale();
+              const std::size_t considered = std::min(w.candidates.size(), std::max(measured, asked_depth()));
+              for (std::size_t j = 0; j < measured; ++j) w.keys[j] = w.distances[j] * packed_->squared_scale();
               forward_counts_[place] =
-                  static_cast<std::uint8_t>(search.prune(w.candidates, w.keys, kForward, forward_.data() + place * kForward, scratch));
+                  static_cast<std::uint8_t>(packed_->prune(std::span(w.candidates).first(considered), std::span(w.keys).first(considered), kForward, forward_.data() + place * kForward, w.packed));
             }
           }
         },
@@ -443,7 +462,7 @@ class FanngBuilder {
 
   // Going downhill to a point must not stop at one of the point's own nearest. Such a vertex has an edge to the point or to one that is nearer to the
   // point, and that would be among its nearest too: no distance is needed to see it.
-  std::vector<Trap> find_traps() {
+  std::vector<Trap> find_traps(std::size_t known) {
     constexpr std::size_t kPiece = 2048;
     std::vector<std::vector<Trap>> found((size_ + kPiece - 1) / kPiece);
     std::vector<std::vector<std::uint16_t>> ranks(resolve_threads(options_.threads));
@@ -454,13 +473,12 @@ class FanngBuilder {
           constexpr std::size_t kAhead = 8;
           std::vector<std::uint16_t>& rank = ranks[worker];
           if (rank.empty()) rank.assign(size_, kNone);
-          const std::size_t known = neighbors() + beyond();
           std::vector<std::uint32_t> near(known);
           std::vector<Trap>& traps = found[begin / kPiece];
           for (std::size_t point = begin; point < end; ++point) {
             const auto ids = result_.lists.ids(order_[point]);
             for (std::size_t j = 0; j < neighbors(); ++j) near[j] = place_[ids[j]];
-            std::copy_n(beyond_.data() + point * beyond(), beyond(), near.begin() + static_cast<std::ptrdiff_t>(neighbors()));
+            std::copy_n(beyond_.data() + point * beyond(), known - neighbors(), near.begin() + static_cast<std::ptrdiff_t>(neighbors()));
             rank[point] = 0;
             for (std::size_t j = known; j-- > 0;)
               if (near[j] != point) rank[near[j]] = static_cast<std::uint16_t>(j + 1);
@@ -489,12 +507,12 @@ class FanngBuilder {
     return all;
   }
 
-  // The edges to its own neighbours, those out of its traps, and a few random ones, pruned by occlusion. `search` may help with that.
-  void make_edges(const CellSearch* search) {
+  // The edges to its own neighbours, those out of its traps, and a few random ones, pruned by occlusion.
+  void make_edges() {
     std::vector<std::uint32_t> begins(size_ + 1, 0);
     std::vector<std::uint32_t> ways_out;
     {
-      const std::vector<Trap> traps = find_traps();
+      const std::vector<Trap> traps = find_traps(std::min(neighbors() + beyond(), std::max<std::size_t>(neighbors(), asked_depth())));
       for (const Trap& trap : traps) ++begins[trap.vertex + 1];
       std::partial_sum(begins.begin(), begins.end(), begins.begin());
       ways_out.resize(traps.size());
@@ -511,7 +529,7 @@ class FanngBuilder {
           std::vector<std::uint32_t> ends;
           std::vector<float> lengths;
           std::vector<Edge> candidates;
-          CellSearch::Scratch scratch;
+          PackedPoints::Scratch scratch;
           std::uint64_t some = 0;
           for (std::size_t p = begin; p < end; ++p) {
             ends.assign(forward_.data() + p * kForward, forward_.data() + p * kForward + forward_counts_[p]);
@@ -523,7 +541,7 @@ class FanngBuilder {
             add_random(p, rows, candidates);
             some += candidates.size();
             finish_candidates(p, candidates);
-            if (search == nullptr) {
+            if (packed_ == nullptr) {
               some += edges_->prune(p, candidates, rows, kernels_);
               continue;
             }
@@ -533,10 +551,10 @@ class FanngBuilder {
               ends.push_back(edge.end);
               lengths.push_back(edge.squared);
             }
-            search->may_be_nearer(ends, lengths, scratch);
+            packed_->may_be_nearer(ends, lengths, scratch);
             const std::size_t words = (ends.size() + 15) / 16;
             some += edges_->prune(p, candidates, rows, kernels_, [&](std::size_t i, std::size_t j) {
-              return (scratch.occluded[i * words + j / 16] >> (j % 16) & 1) != 0;
+              return (scratch.masks[i * words + j / 16] >> (j % 16) & 1) != 0;
             });
           }
           computed += some + scratch.computed;
@@ -694,6 +712,7 @@ class FanngBuilder {
       return;
     }
     take_order(previous_->order_);
+    packed_ = std::make_unique<PackedPoints>(ordered(), kernels_, options_.threads);
     watch_.lap(stats(), "order");
     beyond_ = Buffer<std::uint32_t>(size_ * beyond());
     list_from_previous();
@@ -711,15 +730,16 @@ class FanngBuilder {
       add_note(fmt::format("from the previous graph the lists reached a recall of {:.4f}, too little: built from a partition instead", reached));
       return;
     }
-    edges_from_previous();
+    take_previous_edges();
+    make_edges();
     watch_.lap(stats(), "edges");
     certify(std::max<std::size_t>(1024, size_ / 16), std::max<std::size_t>(200000, size_), 1 - 2 * (1 - options_.success_target));
   }
 
-  // Every point looks at its earlier candidates, at those of its two nearest, and at a few random ones, by which parts that have drifted together
+  // Every point looks at its earlier candidates, at those of its three nearest, and at a few random ones, by which parts that have drifted together
   // find each other.
   void list_from_previous() {
-    constexpr std::size_t kHelpers = 2;
+    constexpr std::size_t kHelpers = 3;
     constexpr std::size_t kStrangers = 4;
     const std::size_t known = previous_->candidates_per_point_;
     const std::vector<std::uint32_t>& earlier = previous_->candidates_;
@@ -750,47 +770,36 @@ class FanngBuilder {
             Random random(options_.seed, kStrangerStream, p);
             for (std::size_t i = 0; i < kStrangers; ++i) look_at(static_cast<std::uint32_t>(random.below(size_)));
             fill_up(p, w.candidates);
-            some += w.candidates.size();
-            write_list(p, w.candidates, w);
-            keep_beyond(p, std::span(w.sorted).subspan(neighbors()));
+            w.keys.resize(w.candidates.size());
+            packed_->distances(p, w.candidates, w.keys.data(), w.packed);
+            float farthest = 0;
+            w.found.clear();
+            for (std::size_t i = 0; i < w.candidates.size(); ++i) {
+              w.found.push_back({w.candidates[i], w.keys[i]});
+              farthest = std::max(farthest, w.keys[i]);
+            }
+            sort_by_counting(farthest, w);
+            const std::size_t measured = std::min(scanned() - 1, w.candidates.size());
+            some += measured;
+            write_list(p, std::span(w.candidates).first(measured), w);
+            std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());
+            keep_beyond(p, std::span(w.candidates).subspan(neighbors()));
           }
-          computed += some;
+          computed += some + w.packed.computed;
         },
         progress_, "lists");
     stats().distance_computations += computed;
   }
 
-  // The earlier edges and those to the nearest neighbours, pruned by occlusion.
-  void edges_from_previous() {
-    constexpr std::size_t kNearest = 24;
-    const Rows rows = ordered();
-    edges_ = std::make_unique<EdgeLists>(size_, options_.max_degree);
-    std::atomic<std::uint64_t> computed{0};
-    parallel_for(
-        size_, 512, options_.threads,
-        [&](std::size_t begin, std::size_t end, unsigned) {
-          std::vector<std::uint32_t> ends;
-          std::vector<float> lengths;
-          std::vector<Edge> candidates;
-          std::uint64_t some = 0;
-          for (std::size_t p = begin; p < end; ++p) {
-            ends.clear();
-            for (const std::uint32_t end_point : previous_->edges(order_[p])) ends.push_back(place_[end_point]);
-            lengths.resize(ends.size());
-            kernels_.squared_distances(rows[p], rows.data(), ends.data(), ends.size(), rows.dimension(), lengths.data());
-            candidates.clear();
-            for (std::size_t i = 0; i < ends.size(); ++i) candidates.push_back({lengths[i], ends[i]});
-            const auto ids = result_.lists.ids(order_[p]);
-            const auto distances = result_.lists.distances(order_[p]);
-            for (std::size_t j = 0; j < std::min(kNearest, neighbors()); ++j) candidates.push_back({distances[j], place_[ids[j]]});
-            some += ends.size();
-            finish_candidates(p, candidates);
-            some += edges_->prune(p, candidates, rows, kernels_);
-          }
-          computed += some;
-        },
-        progress_, "edges");
-    stats().distance_computations += computed;
+  // The earlier edges stand for those chosen from the neighbours; the traps tell where they no longer do.
+  void take_previous_edges() {
+    forward_ = Buffer<std::uint32_t>(size_ * kForward);
+    forward_counts_.assign(size_, 0);
+    parallel_for(size_, 2048, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t p = begin; p < end; ++p)
+        for (const std::uint32_t point : previous_->edges(order_[p]).first(std::min(kForward, previous_->edges(order_[p]).size())))
+          forward_[p * kForward + forward_counts_[p]++] = place_[point];
+    });
   }
 
   void add_note(const std::string& text) { stats().note += (stats().note.empty() ? "" : "; ") + text; }
@@ -842,6 +851,7 @@ class FanngBuilder {
   std::vector<std::uint32_t> order_;  // the point at each place
   std::vector<std::uint32_t> place_;  // the place of each point
   Buffer<float> ordered_data_;        // the rows by place
+  std::unique_ptr<PackedPoints> packed_;  // the same for quick comparisons; none where there are few
   std::unique_ptr<EdgeLists> edges_;  // by place
   Buffer<std::uint32_t> beyond_;      // for each place, candidates that come after its list
   Buffer<std::uint32_t> forward_;     // for each place, the edges chosen from its own neighbours

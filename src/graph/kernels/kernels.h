@@ -79,6 +79,8 @@ struct PanelKernels {
   float (*pack_query)(const Packing& packing, const float* row, void* query, Reservoir* reservoir);
   /// Packs `count` rows, at least one, that pack_query has packed into a panel.
   void (*gather_panel)(const void* rows, const uint32_t* ids, size_t count, size_t dimension, void* panel);
+  /// The scores of one packed row against panels, kPanelWidth each.
+  void (*scores)(const void* row, const void* panels, size_t panel_count, size_t dimension, float* out);
   /// Lets every candidate that beats a query's threshold into its reservoir, shrinking full reservoirs to the best `keep`
   /// (and whatever lies within the slack of them).
   void (*scan)(const Scan& scan);

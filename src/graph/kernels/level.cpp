@@ -478,6 +478,12 @@ size_t scan_blocks(const BlockScan& scan) {
 }
 
 template <class Tiles>
+void scores(const void* row, const void* panels, size_t panel_count, size_t dimension, float* out) {
+  cover<Tiles>([&](size_t) { return static_cast<const float*>(row); }, 1, panels, panel_count, dimension,
+               [&](size_t, size_t panel, const auto* sums) { Tiles::store(sums, out + panel * kPanelWidth); });
+}
+
+template <class Tiles>
 void near_lanes(const void* const* rows, const float* norms, size_t row_count, const void* panels, size_t panel_count, size_t dimension,
                 const float* bars, uint16_t* masks) {
   const auto row_of = [&](size_t row) { return static_cast<const float*>(rows[row]); };
@@ -669,7 +675,7 @@ struct ByteTiles {
   static inline void store(const Sum* sums, float* out) { _mm512_storeu_ps(out, _mm512_cvtepi32_ps(*sums)); }
 };
 
-constexpr PanelKernels kBytes{byte_panel_bytes, byte_query_bytes, pack_byte_panel, pack_byte_query, gather_byte_panel, scan<ByteTiles>, set_bars<ByteTiles>, scan_blocks<ByteTiles>,
+constexpr PanelKernels kBytes{byte_panel_bytes, byte_query_bytes, pack_byte_panel, pack_byte_query, gather_byte_panel, scores<ByteTiles>, scan<ByteTiles>, set_bars<ByteTiles>, scan_blocks<ByteTiles>,
                               near_lanes<ByteTiles>, -1073741824.0F, 2.0F};
 #define SMARTMINE_BYTES &kBytes
 #else
@@ -691,7 +697,7 @@ void ranks(const float* keys, size_t count, uint32_t* places) {
 }  // namespace
 
 const Kernels kTable{SMARTMINE_STRING(SMARTMINE_LEVEL), squared_distance, dot, squared_distances, finish, ranks,
-                     {float_panel_bytes, float_query_bytes, pack_float_panel, pack_float_query, gather_float_panel, scan<FloatTiles>, set_bars<FloatTiles>,
+                     {float_panel_bytes, float_query_bytes, pack_float_panel, pack_float_query, gather_float_panel, scores<FloatTiles>, scan<FloatTiles>, set_bars<FloatTiles>,
                       scan_blocks<FloatTiles>, near_lanes<FloatTiles>, -__builtin_inff(), 0.0F},
                      SMARTMINE_BYTES};
 
