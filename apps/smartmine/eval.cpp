@@ -5,7 +5,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,7 +49,7 @@ struct Evaluation {
   RowsSummary rows;
   RetrievalOptions options;
   RetrievalResult retrieval;
-  std::optional<KMeansResult> clustering;  // unless NMI was not wanted
+  KMeansResult clustering;  // empty if NMI was not wanted
   NormalizedMutualInformation nmi;
   std::string note;
 };
@@ -88,7 +88,7 @@ Evaluation evaluate(const EvalArguments& arguments, const Rows& rows, const std:
     options.clusters = result.retrieval.stats.classes;
     options.threads = arguments.threads;
     result.clustering = k_means(rows, options, progress);
-    result.nmi = normalized_mutual_information(labels, result.clustering->assignments);
+    result.nmi = normalized_mutual_information(labels, result.clustering.assignments);
   }
 
   std::vector<std::string> notes;
@@ -96,8 +96,8 @@ Evaluation evaluate(const EvalArguments& arguments, const Rows& rows, const std:
   if (alone > 0)
     notes.push_back(
         fmt::format("{} of {} rows are alone in their class: misses of recall@k, left out of MAP@R and R-precision", alone, rows.size()));
-  if (result.clustering && result.clustering->clusters < result.retrieval.stats.classes)
-    notes.push_back(fmt::format("only {} distinct rows for {} classes, so only as many clusters", result.clustering->clusters,
+  if (!arguments.no_nmi && result.clustering.clusters < result.retrieval.stats.classes)
+    notes.push_back(fmt::format("only {} distinct rows for {} classes, so only as many clusters", result.clustering.clusters,
                                 result.retrieval.stats.classes));
   result.note = fmt::format("{}", fmt::join(notes, "; "));
   return result;
@@ -108,11 +108,13 @@ nlohmann::ordered_json to_json(const Evaluation& result, const EvalArguments& ar
   nlohmann::ordered_json json;
   for (std::size_t i = 0; i < result.options.recall_at.size(); ++i)
     json[fmt::format("recall@{}", result.options.recall_at[i])] = result.retrieval.recall[i];
-  const auto unless = [](bool left_out, double value) { return left_out ? nlohmann::ordered_json() : nlohmann::ordered_json(value); };
-  json["nmi"] = unless(arguments.no_nmi, result.nmi.arithmetic);
-  json["nmi_geometric"] = unless(arguments.no_nmi, result.nmi.geometric);
-  json["map@r"] = unless(arguments.no_map, result.retrieval.map_at_r);
-  json["r_precision"] = unless(arguments.no_map, result.retrieval.r_precision);
+  const auto given = [](bool wanted, auto value) { return wanted ? nlohmann::ordered_json(value) : nlohmann::ordered_json(); };
+  const bool map = !arguments.no_map, nmi = !arguments.no_nmi;  // without them null: nobody measured it
+  const KMeansResult& clustering = result.clustering;
+  json["nmi"] = given(nmi, result.nmi.arithmetic);
+  json["nmi_geometric"] = given(nmi, result.nmi.geometric);
+  json["map@r"] = given(map, result.retrieval.map_at_r);
+  json["r_precision"] = given(map, result.retrieval.r_precision);
   json["size"] = result.size;
   json["dimension"] = result.dimension;
   json["classes"] = retrieval.classes;
@@ -120,21 +122,14 @@ nlohmann::ordered_json to_json(const Evaluation& result, const EvalArguments& ar
   json["longest_list"] = retrieval.longest_list;
   json["threads"] = resolve_threads(arguments.threads);
   json["unit_norm"] = result.rows.unit_norm;
-  std::uint64_t distances = retrieval.distance_computations;
-  double clustering_seconds = 0;
-  if (result.clustering) {
-    const KMeansStats& stats = result.clustering->stats;
-    json["clusters"] = result.clustering->clusters;
-    json["restarts"] = stats.restart_inertia.size();
-    json["inertia"] = result.clustering->inertia;
-    json["iterations"] = stats.iterations;
-    json["converged"] = stats.converged;
-    distances += stats.distance_computations;
-    clustering_seconds = stats.seconds;
-  }
-  json["seconds"] = retrieval.seconds + clustering_seconds;
-  json["stage_seconds"] = {{"retrieval", retrieval.seconds}, {"clustering", clustering_seconds}};
-  json["distance_computations"] = distances;
+  json["clusters"] = given(nmi, clustering.clusters);
+  json["restarts"] = given(nmi, clustering.stats.restart_inertia.size());
+  json["inertia"] = given(nmi, clustering.inertia);
+  json["iterations"] = given(nmi, clustering.stats.iterations);
+  json["converged"] = given(nmi, clustering.stats.converged);
+  json["seconds"] = retrieval.seconds + clustering.stats.seconds;
+  json["stage_seconds"] = {{"retrieval", retrieval.seconds}, {"clustering", clustering.stats.seconds}};
+  json["distance_computations"] = retrieval.distance_computations + clustering.stats.distance_computations;
   json["peak_memory_bytes"] = peak_memory_bytes();
   json["note"] = result.note;
   return json;
@@ -147,7 +142,7 @@ std::string to_table(const Evaluation& result, const EvalArguments& arguments) {
   row("points", fmt::format("{} of dimension {}, {} classes", result.size, result.dimension, retrieval.classes));
   row("rows", result.rows.unit_norm ? "of unit length" : "not of unit length; distances are Euclidean");
   std::string seconds = fmt::format("retrieval {:.3f}", retrieval.seconds);
-  if (result.clustering) seconds += fmt::format(", clustering {:.3f}", result.clustering->stats.seconds);
+  if (!arguments.no_nmi) seconds += fmt::format(", clustering {:.3f}", result.clustering.stats.seconds);
   row("seconds", seconds);
   table += "\n";
   const auto share = [&](std::string_view name, double value) { row(name, fmt::format("{:>7.2f} %", 100.0 * value)); };
@@ -183,7 +178,7 @@ void run_eval(const EvalArguments& arguments) {
   display.finish();
   stop_if_interrupted();
 
-  if (!arguments.clusters.empty()) write_npy(arguments.clusters, std::span(result.clustering->assignments), {rows.size()});
+  if (!arguments.clusters.empty()) write_npy(arguments.clusters, std::span(result.clustering.assignments), {rows.size()});
   if (!result.note.empty()) warn("note: " + result.note);
   if (arguments.json) {
     nlohmann::ordered_json json = to_json(result, arguments);

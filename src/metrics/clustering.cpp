@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <numeric>
 
 #include "graph/kernels/kernels.h"
@@ -22,6 +23,7 @@ namespace {
 constexpr std::uint64_t kStartStream = 0x6b6d65616e73;  // what the randomness of k-means++ is keyed by
 constexpr std::size_t kPiece = 1024;                    // rows whose distances are summed together, whatever the number of threads
 constexpr std::size_t kBlock = 64;                      // rows compared with all centres together
+constexpr double kLargeStep = 2e8;                      // products in an iteration that keep several threads busy
 constexpr const char* kStage = "clustering";
 
 // One run of k-means: a start and Lloyd's iterations.
@@ -286,17 +288,28 @@ KMeansResult k_means(const Rows& rows, const KMeansOptions& options, const Progr
   if (options.clusters > rows.size())
     throw InvalidArgument(fmt::format("clusters is {}; with {} rows it must be from 1 to {}", options.clusters, rows.size(), rows.size()));
   check_rows(rows, options.threads);
+  // Threads share a large run; small ones, whose steps are over sooner than threads are started, go side by side. Both give the same
+  // result.
+  const double step = static_cast<double>(rows.size()) * static_cast<double>(rows.dimension()) * static_cast<double>(options.clusters);
+  const bool side_by_side = step < kLargeStep;
+  KMeansOptions run_options = options;
+  if (side_by_side) run_options.threads = 1;
   KMeansResult best;
-  std::vector<double> inertia;
+  std::vector<double> inertia(options.restarts);
   std::uint64_t distances = 0;
-  for (std::size_t restart = 0; restart < options.restarts; ++restart) {
-    Run run(rows, options, restart, progress);
-    inertia.push_back(run.last_inertia());
+  std::mutex mutex;
+  const Progress silent;
+  parallel_for(options.restarts, 1, side_by_side ? options.threads : 1, [&](std::size_t restart, std::size_t, unsigned worker) {
+    Run run(rows, run_options, restart, worker == 0 ? progress : silent);  // the calling thread alone reports
+    const std::lock_guard<std::mutex> lock(mutex);
+    inertia[restart] = run.last_inertia();
     distances += run.distances();
-    if (restart > 0 && !(inertia.back() < best.inertia)) continue;
+    const bool better = best.assignments.empty() || inertia[restart] < best.inertia ||
+                        (inertia[restart] == best.inertia && restart < best.stats.kept_restart);
+    if (!better) return;
     best = std::move(run).result();
     best.stats.kept_restart = restart;
-  }
+  });
   report(progress, kStage, options.restarts, options.restarts);
   best.stats.restart_inertia = std::move(inertia);
   best.stats.distance_computations = distances;

@@ -15,7 +15,7 @@ struct KMeansOptions {
   std::size_t clusters = 2;          ///< Centres to place (k), from 1 to the number of rows.
   std::size_t restarts = 5;          ///< Independent runs, of which the one of lowest inertia is kept; 1 to 1000.
   std::size_t max_iterations = 100;  ///< Of one run; at least 1.
-  double tolerance = 1e-4;           ///< A run ends once an iteration lowers its inertia by less than this share; 0 to below 1.
+  double tolerance = 1e-5;           ///< A run ends once an iteration lowers its inertia by less than this share; 0 to below 1.
   std::uint64_t seed = 1;            ///< Randomness is keyed by (seed, restart), never by thread.
   unsigned threads = 0;              ///< 0: all cores. Never changes the result.
   void validate() const;             ///< Throws InvalidArgument naming the field, its value and the allowed range.
