@@ -176,12 +176,26 @@ TEST(KMeans, MovesCentresThatLostAllRows) {
 }
 
 TEST(KMeans, ManyCentresCloserTogetherThanRoundingTellsAreStillToldApart) {
-  // Places a few steps of float apart, and far more centres among them than a scan keeps candidates.
+  // A far row makes rounding coarse against the distances of the others, and there are more centres among those than a scan keeps
+  // candidates.
   Points points{std::vector<float>(800 * 64, 1.0F), 64};
-  for (std::size_t i = 0; i < points.size(); ++i) points.values[i * 64] += static_cast<float>(i / 2) * 1e-6F;
-  const KMeansResult result = k_means(points.rows(), {.clusters = 300, .restarts = 1, .tolerance = 0});
-  EXPECT_EQ(result.clusters, 300U);
+  for (std::size_t i = 0; i < points.size(); ++i) points.values[i * 64] += static_cast<float>(i) * 1e-3F;
+  std::fill(points.values.end() - 64, points.values.end(), 1e4F);
+  const KMeansResult result = k_means(points.rows(), {.clusters = 400, .restarts = 1, .tolerance = 0});
+  EXPECT_EQ(result.clusters, 400U);
+  EXPECT_GT(result.stats.iterations, 1U);
   expect_sound(points, result);
+}
+
+TEST(KMeans, StartsFromRowsOfAllPlaces) {
+  Points points{std::vector<float>(6000 * 8), 8};
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    Random centre(1, 0, i / 500), within(1, 1, i);
+    for (std::size_t j = 0; j < 8; ++j) points.values[i * 8 + j] = static_cast<float>(centre.normal() + 0.01 * within.normal());
+  }
+  const KMeansResult result = k_means(points.rows(), {.clusters = 12});
+  for (std::size_t i = 0; i < points.size(); ++i) ASSERT_EQ(result.assignments[i], result.assignments[i / 500 * 500]) << i;
+  EXPECT_EQ(std::set<std::int64_t>(result.assignments.begin(), result.assignments.end()).size(), 12U);
 }
 
 TEST(KMeans, RefusesBadInputAndSaysWhat) {
