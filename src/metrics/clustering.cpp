@@ -219,7 +219,9 @@ class Run {
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t place = i - begin;
       kernels::Reservoir& r = reservoirs[place];
-      r = {0, 0, scores.data() + place * kCapacity, slots.data() + place * kCapacity, 0, 0, 0, false};
+      r = {};
+      r.scores = scores.data() + place * kCapacity;
+      r.slots = slots.data() + place * kCapacity;
       kernels_.floats.pack_query(packing(), rows_[i], queries.data() + place * query_bytes, &r);
       squared_[i] = kernels_.squared_distance(rows_[i], centre(nearest_[i]), dimension_);
       // A sum of d products errs by at most d * eps of the sum of their sizes: generously, for the score and for the distance it is held
