@@ -11,5 +11,6 @@ using Work = std::function<void()>;
 /// Each adds one subcommand to the program and, if it is the one chosen, puts what it does into `work`.
 void add_knn(CLI::App& program, Work& work);
 void add_mine(CLI::App& program, Work& work);
+void add_eval(CLI::App& program, Work& work);
 
 }  // namespace smartmine::app

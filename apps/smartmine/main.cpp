@@ -33,6 +33,7 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  smartmine knn --embeddings x.npy --neighbors 100 --output lists\n"
       "  smartmine mine --embeddings x.npy --labels y.npy --output triplets.npy\n"
+      "  smartmine eval --embeddings x.npy --labels y.npy\n"
       "  smartmine mine --help");
   program.require_subcommand(0, 1);  // with (1, 1) a misspelt one would be called missing
   program.fallthrough();             // so that --config may follow the subcommand
@@ -40,6 +41,7 @@ int run(int argc, char** argv) {
   Work work;
   add_knn(program, work);
   add_mine(program, work);
+  add_eval(program, work);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
@@ -47,7 +49,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(in_one_line(error.what()) + "; see smartmine --help");
   }
-  if (!work) throw UsageError("a subcommand is required, such as knn or mine; see smartmine --help");
+  if (!work) throw UsageError("a subcommand is required, such as knn, mine or eval; see smartmine --help");
   catch_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is then an error like a full disk, not the end of the process
   work();

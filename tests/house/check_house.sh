@@ -16,7 +16,7 @@ allowed_for() {
     core) echo "core" ;;
     graph) echo "core graph" ;;
     mining) echo "core graph mining" ;;
-    metrics) echo "core metrics" ;;
+    metrics) echo "core graph metrics" ;;
     *) echo "" ;;
   esac
 }

@@ -1,0 +1,234 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands.h"
+#include "console.h"
+#include "interrupt.h"
+#include "option_checks.h"
+#include "outputs.h"
+#include "smartmine/core/npy.h"
+#include "smartmine/core/output_file.h"
+#include "smartmine/core/parallel.h"
+#include "smartmine/core/vector_files.h"
+#include "smartmine/graph/neighbors.h"
+#include "smartmine/metrics/clustering.h"
+#include "smartmine/metrics/retrieval.h"
+
+namespace smartmine::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct EvalArguments {
+  std::string embeddings;
+  std::string labels;
+  std::string clusters;  // file; empty: none
+  RetrievalOptions retrieval;
+  KMeansOptions clustering;
+  unsigned threads = 0;
+  bool no_map = false;
+  bool no_nmi = false;
+  bool restarts_given = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+// What was measured on which rows.
+struct Evaluation {
+  std::size_t size = 0;
+  std::size_t dimension = 0;
+  RowsSummary rows;
+  RetrievalOptions options;
+  RetrievalResult retrieval;
+  KMeansResult clustering;  // empty if NMI was not wanted
+  NormalizedMutualInformation nmi;
+  std::string note;
+};
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// Everything that can be known to be wrong before the work starts.
+void check(const EvalArguments& arguments) {
+  if (arguments.no_nmi && (arguments.restarts_given || !arguments.clusters.empty()))
+    throw UsageError(
+        fmt::format("{} is for clustering, which --no-nmi leaves out", arguments.restarts_given ? "--restarts" : "--clusters"));
+  if (!arguments.clusters.empty()) check_outputs({arguments.embeddings, arguments.labels}, {arguments.clusters});
+}
+
+// Runs `work`; what it throws about its arguments is about the content of `file`.
+template <class Work>
+auto about(const std::string& file, const Work& work) {
+  try {
+    return work();
+  } catch (const InvalidArgument& error) {
+    throw IoError(fmt::format("{}: {}", file, error.what()));
+  }
+}
+
+Evaluation evaluate(const EvalArguments& arguments, const Rows& rows, const std::vector<std::int64_t>& labels, const Progress& progress) {
+  Evaluation result;
+  result.size = rows.size();
+  result.dimension = rows.dimension();
+  result.options = arguments.retrieval;
+  result.rows = about(arguments.embeddings, [&] { return check_rows(rows, arguments.threads); });
+  result.options.precision = !arguments.no_map;
+  result.options.threads = arguments.threads;
+  result.retrieval = about(arguments.labels, [&] { return measure_retrieval(rows, labels, result.options, progress); });
+  if (!arguments.no_nmi) {
+    KMeansOptions options = arguments.clustering;
+    options.clusters = result.retrieval.stats.classes;
+    options.threads = arguments.threads;
+    result.clustering = k_means(rows, options, progress);
+    result.nmi = normalized_mutual_information(labels, result.clustering.assignments);
+  }
+
+  std::vector<std::string> notes;
+  const std::size_t alone = result.retrieval.stats.queries_without_positive;
+  if (alone > 0)
+    notes.push_back(
+        fmt::format("{} of {} rows are alone in their class: misses of recall@k, left out of MAP@R and R-precision", alone, rows.size()));
+  if (!arguments.no_nmi && result.clustering.clusters < result.retrieval.stats.classes)
+    notes.push_back(fmt::format("only {} distinct rows for {} classes, so only as many clusters", result.clustering.clusters,
+                                result.retrieval.stats.classes));
+  result.note = fmt::format("{}", fmt::join(notes, "; "));
+  return result;
+}
+
+nlohmann::ordered_json to_json(const Evaluation& result, const EvalArguments& arguments) {
+  const RetrievalStats& retrieval = result.retrieval.stats;
+  nlohmann::ordered_json json;
+  for (std::size_t i = 0; i < result.options.recall_at.size(); ++i)
+    json[fmt::format("recall@{}", result.options.recall_at[i])] = result.retrieval.recall[i];
+  const auto given = [](bool wanted, auto value) { return wanted ? nlohmann::ordered_json(value) : nlohmann::ordered_json(); };
+  const bool map = !arguments.no_map, nmi = !arguments.no_nmi;  // without them null: nobody measured it
+  const KMeansResult& clustering = result.clustering;
+  json["nmi"] = given(nmi, result.nmi.arithmetic);
+  json["nmi_geometric"] = given(nmi, result.nmi.geometric);
+  json["map@r"] = given(map, result.retrieval.map_at_r);
+  json["r_precision"] = given(map, result.retrieval.r_precision);
+  json["size"] = result.size;
+  json["dimension"] = result.dimension;
+  json["classes"] = retrieval.classes;
+  json["queries_without_positive"] = retrieval.queries_without_positive;
+  json["longest_list"] = retrieval.longest_list;
+  json["threads"] = resolve_threads(arguments.threads);
+  json["unit_norm"] = result.rows.unit_norm;
+  json["clusters"] = given(nmi, clustering.clusters);
+  json["restarts"] = given(nmi, clustering.stats.restart_inertia.size());
+  json["inertia"] = given(nmi, clustering.inertia);
+  json["iterations"] = given(nmi, clustering.stats.iterations);
+  json["converged"] = given(nmi, clustering.stats.converged);
+  json["seconds"] = retrieval.seconds + clustering.stats.seconds;
+  json["stage_seconds"] = {{"retrieval", retrieval.seconds}, {"clustering", clustering.stats.seconds}};
+  json["distance_computations"] = retrieval.distance_computations + clustering.stats.distance_computations;
+  json["peak_memory_bytes"] = peak_memory_bytes();
+  json["note"] = result.note;
+  return json;
+}
+
+std::string to_table(const Evaluation& result, const EvalArguments& arguments) {
+  const RetrievalStats& retrieval = result.retrieval.stats;
+  std::string table;
+  const auto row = [&](std::string_view name, const std::string& value) { table += fmt::format("  {:<22} {}\n", name, value); };
+  row("points", fmt::format("{} of dimension {}, {} classes", result.size, result.dimension, retrieval.classes));
+  row("rows", result.rows.unit_norm ? "of unit length" : "not of unit length; distances are Euclidean");
+  std::string seconds = fmt::format("retrieval {:.3f}", retrieval.seconds);
+  if (!arguments.no_nmi) seconds += fmt::format(", clustering {:.3f}", result.clustering.stats.seconds);
+  row("seconds", seconds);
+  table += "\n";
+  const auto share = [&](std::string_view name, double value) { row(name, fmt::format("{:>7.2f} %", 100.0 * value)); };
+  for (std::size_t i = 0; i < result.options.recall_at.size(); ++i)
+    share(fmt::format("recall@{}", result.options.recall_at[i]), result.retrieval.recall[i]);
+  if (!arguments.no_nmi) {
+    share("NMI, arithmetic", result.nmi.arithmetic);
+    share("NMI, geometric", result.nmi.geometric);
+  }
+  if (!arguments.no_map) {
+    share("MAP@R", result.retrieval.map_at_r);
+    share("R-precision", result.retrieval.r_precision);
+  }
+  return table;
+}
+
+void run_eval(const EvalArguments& arguments) {
+  check(arguments);
+  const auto begin = Clock::now();
+  const std::vector<std::int64_t> labels = read_labels(arguments.labels);
+  const Embeddings embeddings = read_embeddings(arguments.embeddings);
+  const Rows& rows = embeddings.rows();
+  const double read_seconds = seconds_since(begin);
+  if (rows.size() < 2)
+    throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", arguments.embeddings));
+  if (labels.size() != rows.size())
+    throw IoError(fmt::format("{}: {} labels, but {} has {} rows; each row needs exactly one", arguments.labels, labels.size(),
+                              arguments.embeddings, rows.size()));
+  stop_if_interrupted();
+
+  ProgressDisplay display(arguments.quiet || arguments.json);
+  const Evaluation result = evaluate(arguments, rows, labels, display.callback());
+  display.finish();
+  stop_if_interrupted();
+
+  if (!arguments.clusters.empty()) write_npy(arguments.clusters, std::span(result.clustering.assignments), {rows.size()});
+  if (!result.note.empty()) warn("note: " + result.note);
+  if (arguments.json) {
+    nlohmann::ordered_json json = to_json(result, arguments);
+    json["read_seconds"] = read_seconds;
+    print(json.dump() + "\n");
+  } else if (!arguments.quiet) {
+    print(to_table(result, arguments));
+  }
+}
+
+}  // namespace
+
+void add_eval(CLI::App& program, Work& work) {
+  constexpr unsigned kMostThreads = 1024;
+  constexpr std::size_t kMostRestarts = 1000;
+  auto arguments = std::make_shared<EvalArguments>();
+  CLI::App& command = *program.add_subcommand("eval", "How well embeddings tell classes apart: recall@k, NMI, MAP@R, R-precision");
+  command.add_option("--embeddings", arguments->embeddings, "Vectors, one a row: .npy (float16/32/64, C order), .fvecs or .fbin")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("--labels", arguments->labels, "The class of each row: .npy of whole numbers, any values")
+      ->required()
+      ->type_name("FILE");
+  command.add_flag("--no-nmi", arguments->no_nmi, "Leave out NMI, which needs a clustering");
+  command.add_flag("--no-map", arguments->no_map, "Leave out MAP@R and R-precision, which need lists as long as a class");
+  command.add_option("--restarts", arguments->clustering.restarts, "Runs of k-means, of which the best is taken; 1 to 1000")
+      ->check(whole_number(1, kMostRestarts))
+      ->type_name("R")
+      ->capture_default_str();
+  command.add_option("--clusters", arguments->clusters, "Writes the cluster of each row, .npy of int64")->type_name("FILE");
+  command.add_option("--seed", arguments->clustering.seed, "Same seed, same result, at any number of threads")
+      ->check(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
+      ->type_name("S")
+      ->capture_default_str();
+  command.add_option("--threads", arguments->threads, "Threads to use; 0: all cores")
+      ->check(whole_number(0, kMostThreads))
+      ->type_name("T")
+      ->capture_default_str();
+  command.add_flag("--json", arguments->json, "Print all of it as one JSON object, shares as fractions of 1, and nothing else");
+  command.add_flag("--quiet", arguments->quiet, "Print warnings and errors only");
+  command.footer(
+      "Examples:\n"
+      "  smartmine eval --embeddings x.npy --labels y.npy\n"
+      "      every row is a query among all others; NMI of k-means with as many clusters as there are classes\n"
+      "  smartmine eval --embeddings x.npy --labels y.npy --no-nmi --no-map --json\n"
+      "      recall@1, 2, 4 and 8 only, which is fastest");
+  command.callback([arguments, &command, &work] {
+    arguments->restarts_given = command.count("--restarts") > 0;
+    work = [arguments] { run_eval(*arguments); };
+  });
+}
+
+}  // namespace smartmine::app
