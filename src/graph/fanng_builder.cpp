@@ -29,8 +29,7 @@ constexpr std::uint64_t kRandomEdgeStream = 0x5245;
 constexpr std::uint64_t kStrangerStream = 0x5354;
 constexpr std::size_t kExactBelow = 4096;       // so few points are compared all with all
 constexpr std::size_t kCalibrationPoints = 512; // points on which the reach of the search is settled
-constexpr std::size_t kDepth = 300;             // nearest neighbours of a vertex considered as ends of its edges, and for which it is one in turn,
-constexpr std::size_t kDeepUpTo = 32768;        // up to this many points
+constexpr std::size_t kQuickToCertify = 32768;  // up to so many points the success rate is brought to its target unasked
 constexpr float kMostReach = 4;
 constexpr std::size_t kForward = 40;            // most edges chosen from its own neighbours
 constexpr std::size_t kRandomEdges = 4;         // and random ones, for the long way
@@ -112,9 +111,13 @@ class FanngBuilder {
   std::size_t depth() const { return std::min(size_, std::max({asked_depth() + 1, scanned(), options_.refreshable ? 2 * neighbors() + 1 : 0})); }
   /// Of these, those considered for edges, if that is more than the list.
   std::size_t asked_depth() const {
-    const std::size_t automatic = size_ <= kDeepUpTo ? kDepth : 0;
-    return options_.edge_candidates > 0 ? options_.edge_candidates : automatic;
+    if (options_.edge_candidates > 0) return options_.edge_candidates;
+    if (!certifies()) return 0;
+    // Measured (docs/results.md): with fewer, traverse-add would have to add so many edges that it takes longer.
+    if (size_ <= kQuickToCertify) return 300;
+    return size_ <= 5 * kQuickToCertify ? 450 : 1000;
   }
+  bool certifies() const { return options_.certify || size_ <= kQuickToCertify; }
   /// Of these, those kept besides the list.
   std::size_t beyond() const { return depth() - 1 - neighbors(); }
 
@@ -234,7 +237,7 @@ class FanngBuilder {
       make_edges();
     }
     watch_.lap(stats(), "edges");
-    certify(std::max<std::size_t>(1024, size_ / 16), std::max<std::size_t>(200000, size_), 1 - 2 * (1 - options_.success_target));
+    certify();
     measure_recall();
   }
 
@@ -577,9 +580,19 @@ class FanngBuilder {
     candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](const Edge& edge) { return edge.end == vertex; }), candidates.end());
   }
 
-  void certify(std::size_t batch, std::size_t most_pairs, double hopeless_below) {
-    const TraverseResult reached = traverse_add(
-        *edges_, ordered(), {options_.success_target, most_pairs, hopeless_below, batch, options_.seed, options_.threads}, kernels_, progress_);
+  void certify() {
+    TraverseOptions how{.target = options_.success_target, .seed = options_.seed, .threads = options_.threads};
+    if (options_.start == Start::kRandom) {
+      how.batch = std::max<std::size_t>(256, size_ / 4);
+      how.most_pairs = 2000 * size_ + 100000;
+    } else {
+      how.batch = std::max<std::size_t>(1024, size_ / 16);
+      how.most_pairs = options_.certify ? 100 * size_ + 100000 : 8 * size_ + 100000;
+      if (!options_.certify) how.hopeless_below = 1 - 2 * (1 - options_.success_target);
+      if (!certifies()) how.hopeless_below = 1;
+    }
+    const TraverseResult reached = traverse_add(*edges_, ordered(), how, kernels_, progress_);
+    stats().success_target = options_.success_target;
     stats().success_rate = reached.rate;
     stats().success_bound = reached.bound;
     stats().success_pairs = reached.pairs;
@@ -605,7 +618,7 @@ class FanngBuilder {
       }
     });
     watch_.lap(stats(), "random_edges");
-    certify(std::max<std::size_t>(256, size_ / 4), 2000 * size_ + 100000, 0);
+    certify();
     const RecallSample truth = sample(spread_points(options_.recall_sample));
     stats().recall_sample = truth.points().size();
     watch_.lap(stats(), "recall");
@@ -733,7 +746,7 @@ class FanngBuilder {
     take_previous_edges();
     make_edges();
     watch_.lap(stats(), "edges");
-    certify(std::max<std::size_t>(1024, size_ / 16), std::max<std::size_t>(200000, size_), 1 - 2 * (1 - options_.success_target));
+    certify();
   }
 
   // Every point looks at its earlier candidates, at those of its three nearest, and at a few random ones, by which parts that have drifted together

@@ -56,8 +56,9 @@ struct NeighborStats {
   bool recall_reached = true;                     ///< False: every means was used up and recall is still too low.
   double success_rate = 0;                        ///< Share of fresh random pairs that descend to their target (fanng).
   double success_bound = 0;                       ///< Lower 95 % confidence bound of that share.
+  double success_target = 0;                      ///< What was asked for (fanng).
   std::size_t success_pairs = 0;                  ///< Fresh pairs it was measured on.
-  bool success_reached = true;                    ///< False: the repair limit came first.
+  bool success_reached = true;                    ///< The bound is at least the target.
   double mean_degree = 0;                         ///< Edges a vertex (fanng).
   std::size_t max_degree = 0;                     ///< Most edges of a vertex (fanng).
   std::uint64_t edges_added = 0;                  ///< Edges traverse-add put in (fanng).
