@@ -13,6 +13,7 @@
 #include "graph/list_writer.h"
 #include "graph/packed_points.h"
 #include "graph/partition.h"
+#include "graph/separation.h"
 #include "graph/stopwatch.h"
 #include "smartmine/core/buffer.h"
 #include "smartmine/core/error.h"
@@ -31,6 +32,7 @@ constexpr std::size_t kExactBelow = 4096;       // so few points are compared al
 constexpr std::size_t kCalibrationPoints = 512; // points on which the reach of the search is settled
 constexpr std::size_t kQuickToCertify = 32768;  // up to so many points the success rate is brought to its target unasked
 constexpr float kMostReach = 4;
+constexpr std::size_t kCopies = 8;              // edges to copies of a vertex
 constexpr std::size_t kForward = 40;            // most edges chosen from its own neighbours
 constexpr std::size_t kRandomEdges = 4;         // and random ones, for the long way
 
@@ -144,8 +146,8 @@ class FanngBuilder {
 
   // ---- recall ----
 
-  RecallSample sample(std::vector<std::uint32_t> points) {
-    return RecallSample(rows_, std::move(points), neighbors(), kernels_, options_.threads, stats().distance_computations, progress_);
+  RecallSample sample(const Rows& rows, std::vector<std::uint32_t> points) {
+    return RecallSample(rows, std::move(points), neighbors(), kernels_, options_.threads, stats().distance_computations, progress_);
   }
 
   std::vector<std::uint32_t> spread_points(std::size_t count) const {
@@ -157,17 +159,11 @@ class FanngBuilder {
     return points;
   }
 
-  void measure_recall() {
-    if (stats().recall_sample > 0 && stats().recall >= options_.recall_target) return;
-    const RecallSample truth = sample(spread_points(options_.recall_sample));
-    stats().recall_sample = truth.points().size();
-    stats().recall = truth.recall(result_.lists);
-    watch_.lap(stats(), "recall");
-    if (stats().recall < options_.recall_target) search_for_more(truth);
+  void judge_recall() {
     stats().recall_reached = stats().recall >= options_.recall_target;
     if (!stats().recall_reached)
-      stats().note = fmt::format("recall {:.4f} is under the {:.4f} asked for, and no larger search is left; exact search would reach it", stats().recall,
-                                 options_.recall_target);
+      add_note(fmt::format("recall {:.4f} is under the {:.4f} asked for, and no larger search is left; exact search would reach it", stats().recall,
+                           options_.recall_target));
   }
 
   // ---- lists from candidates ----
@@ -206,68 +202,129 @@ class FanngBuilder {
 
   // ---- the partition start ----
 
+  // Places [first, last): a group of points whose neighbours are in it too, in most sets all points. Large ones are searched by cells.
+  struct Group {
+    std::size_t first = 0, last = 0;
+    Partition partition;  // of a large one, counted from its first place
+    std::unique_ptr<PackedPoints> packed;
+    std::unique_ptr<CellSearch> search;
+    float reach = 0;
+    std::size_t size() const { return last - first; }
+  };
+
   void start_from_partition() {
     beyond_ = Buffer<std::uint32_t>(size_ * beyond());
     forward_ = Buffer<std::uint32_t>(size_ * kForward);
     forward_counts_.assign(size_, 0);
-    if (size_ < std::max(kExactBelow, 8 * depth())) {
-      take_order(identity());
-      list_exactly();
-    } else {
-      const auto cell_size = static_cast<std::size_t>(std::clamp(0.6 * std::sqrt(static_cast<double>(size_)), 64.0, 256.0));
-      Partition partition = partition_rows(rows_, cell_size, options_.seed, options_.threads, kernels_, stats().distance_computations, progress_);
-      take_order(std::move(partition.order));
-      watch_.lap(stats(), "partition");
-      packed_ = std::make_unique<PackedPoints>(ordered(), kernels_, options_.threads);
-      const CellSearch search(ordered(), *packed_, partition.cell_begins, kernels_, options_.threads);
-      float reach = calibrate(search, partition.cell_begins);
-      watch_.lap(stats(), "calibration");
-      const RecallSample truth = sample(spread_points(options_.recall_sample));
-      watch_.lap(stats(), "recall");
-      while (true) {
-        search_cells(search, reach);
-        watch_.lap(stats(), "lists");
-        exchange();
-        watch_.lap(stats(), "exchange");
-        stats().recall_sample = truth.points().size();
-        stats().recall = truth.recall(result_.lists);
-        if (stats().recall >= options_.recall_target || reach >= kMostReach) break;
-        reach += reach < 1.5F ? 0.1F : 0.5F;
-      }
-      make_edges();
+    std::vector<Group> groups = group_points();
+    watch_.lap(stats(), "partition");
+    for (Group& group : groups) {
+      if (group.partition.order.empty()) continue;
+      group.packed = std::make_unique<PackedPoints>(rows_of(group), kernels_, options_.threads);
+      group.search = std::make_unique<CellSearch>(rows_of(group), *group.packed, group.partition.cell_begins, kernels_, options_.threads);
+      group.reach = calibrate(group);
     }
+    watch_.lap(stats(), "calibration");
+    const RecallSample truth = sample(rows_, spread_points(options_.recall_sample));
+    stats().recall_sample = truth.points().size();
+    watch_.lap(stats(), "recall");
+    for (const Group& group : groups)
+      if (group.search == nullptr) list_exactly(group);
+    while (true) {
+      for (const Group& group : groups)
+        if (group.search != nullptr) search_cells(group);
+      watch_.lap(stats(), "lists");
+      exchange();
+      watch_.lap(stats(), "exchange");
+      stats().recall = truth.recall(result_.lists);
+      if (stats().recall >= options_.recall_target) break;
+      bool wider = false;
+      for (Group& group : groups) {
+        if (group.search == nullptr || group.reach >= kMostReach) continue;
+        group.reach += group.reach < 1.5F ? 0.1F : 0.5F;
+        wider = true;
+      }
+      if (!wider) break;
+    }
+    if (groups.size() == 1) packed_ = std::move(groups[0].packed);  // points packed about different centres cannot be compared
+    groups.clear();
+    make_edges();
     watch_.lap(stats(), "edges");
     certify();
-    measure_recall();
+    if (stats().recall < options_.recall_target) search_for_more(truth);
+    judge_recall();
   }
 
-  void list_exactly() {
-    const std::size_t count = depth() - 1;
-    std::vector<std::uint32_t> ids(size_ * count);
-    std::vector<float> distances(size_ * count);
-    std::vector<const float*> queries(size_);
-    for (std::size_t i = 0; i < size_; ++i) queries[i] = rows_[i];
-    stats().distance_computations += find_exact_lists(rows_, {queries, order_, count, ids, distances}, kernels_, options_.threads, progress_, "lists");
-    watch_.lap(stats(), "lists");
-    EdgeLists pruned(size_, kForward);
-    parallel_for(size_, 64, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
-      std::vector<Edge> candidates(count);
+  Rows rows_of(const Group& group) const { return {ordered_data_.data() + group.first * rows_.dimension(), group.size(), rows_.dimension()}; }
+
+  std::vector<Group> group_points() {
+    const std::size_t few = std::max(kExactBelow, 8 * depth());
+    std::vector<std::vector<std::uint32_t>> parts;
+    if (size_ < few)
+      parts.push_back(identity());
+    else
+      parts = separate(rows_, 2 * depth(), options_.seed, options_.threads, kernels_, stats().distance_computations, progress_);
+    std::vector<Group> groups(parts.size());
+    std::vector<std::uint32_t> order;
+    order.reserve(size_);
+    for (std::size_t g = 0; g < parts.size(); ++g) {
+      std::vector<std::uint32_t>& members = parts[g];
+      groups[g].first = order.size();
+      groups[g].last = order.size() + members.size();
+      if (members.size() < few) {
+        order.insert(order.end(), members.begin(), members.end());
+        continue;
+      }
+      const auto cell_size = static_cast<std::size_t>(std::clamp(0.6 * std::sqrt(static_cast<double>(members.size())), 64.0, 256.0));
+      Buffer<float> values(parts.size() == 1 ? 0 : members.size() * rows_.dimension());
+      if (parts.size() > 1)
+        for (std::size_t i = 0; i < members.size(); ++i) std::copy_n(rows_[members[i]], rows_.dimension(), values.data() + i * rows_.dimension());
+      const Rows mine = parts.size() == 1 ? rows_ : Rows(values.data(), members.size(), rows_.dimension());
+      groups[g].partition =
+          partition_rows(mine, cell_size, options_.seed, options_.threads, kernels_, stats().distance_computations, progress_);
+      for (const std::uint32_t place : groups[g].partition.order) order.push_back(members[place]);
+    }
+    take_order(std::move(order));
+    return groups;
+  }
+
+  // The lists of a small group by looking at all its pairs.
+  void list_exactly(const Group& group) {
+    const Rows mine = rows_of(group);
+    const std::size_t size = group.size(), count = std::min(depth(), size) - 1;
+    std::vector<std::uint32_t> ids(size * count), own(size);
+    std::vector<float> distances(size * count);
+    std::vector<const float*> queries(size);
+    for (std::size_t i = 0; i < size; ++i) queries[i] = mine[i];
+    std::iota(own.begin(), own.end(), 0U);
+    stats().distance_computations += find_exact_lists(mine, {queries, own, count, ids, distances}, kernels_, options_.threads, progress_, "lists");
+    EdgeLists pruned(size, kForward);
+    parallel_for(size, 64, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      std::vector<Edge> candidates;
       for (std::size_t i = begin; i < end; ++i) {
-        const std::span mine = std::span(ids).subspan(i * count, count);
+        const std::size_t place = group.first + i;
+        const std::span<std::uint32_t> near = std::span(ids).subspan(i * count, count);
         const float* lengths = distances.data() + i * count;
-        std::copy_n(mine.begin(), neighbors(), result_.lists.ids(i).begin());
-        std::copy_n(lengths, neighbors(), result_.lists.distances(i).begin());
-        keep_beyond(i, mine.subspan(neighbors()));
-        for (std::size_t j = 0; j < count; ++j) candidates[j] = {lengths[j], mine[j]};
-        pruned.prune(i, candidates, rows_, kernels_);
-        for (const Edge& edge : pruned.of(i)) forward_[i * kForward + forward_counts_[i]++] = edge.end;
+        candidates.clear();
+        for (std::size_t j = 0; j < count; ++j)
+          if (lengths[j] > 0 || j < kCopies) candidates.push_back({lengths[j], near[j]});
+        pruned.prune(i, candidates, mine, kernels_);
+        for (const Edge& edge : pruned.of(i))
+          forward_[place * kForward + forward_counts_[place]++] = static_cast<std::uint32_t>(group.first + edge.end);
+        for (std::uint32_t& other : near) other += static_cast<std::uint32_t>(group.first);
+        const auto list = result_.lists.ids(order_[place]);
+        for (std::size_t j = 0; j < neighbors(); ++j) list[j] = order_[near[j]];
+        std::copy_n(lengths, neighbors(), result_.lists.distances(order_[place]).begin());
+        order_ties(list, result_.lists.distances(order_[place]));
+        keep_beyond(place, near.subspan(neighbors()));
       }
     });
-    make_edges();
   }
 
   // The smallest reach that brings a sample of points to the recall asked for, with something to spare.
-  float calibrate(const CellSearch& search, std::span<const std::uint32_t> cell_begins) {
+  float calibrate(const Group& group) {
+    const CellSearch& search = *group.search;
+    const std::vector<std::uint32_t>& cell_begins = group.partition.cell_begins;
     // A few points from each of a few chunks: a chunk costs much the same for one point as for many.
     const auto& chunks = search.chunks();
     const std::size_t chosen = std::min<std::size_t>(chunks.size(), 32);
@@ -282,10 +339,10 @@ class FanngBuilder {
       firsts[c] = points.size();
       for (std::size_t i = 0; i < take; ++i) {
         places[c].push_back(static_cast<std::uint32_t>(begin + i * count / take));
-        points.push_back(order_[places[c].back()]);
+        points.push_back(places[c].back());
       }
     }
-    const RecallSample truth = sample(points);
+    const RecallSample truth = sample(rows_of(group), points);
     const auto recall_at = [&](float reach) {
       std::atomic<std::size_t> right{0};
       std::atomic<std::uint64_t> computed{0};
@@ -297,9 +354,9 @@ class FanngBuilder {
         for (std::size_t c = begin; c < end; ++c) {
           search.search(sampled[c], scanned(), scanned(), reach, scratch, places[c]);
           for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
-            gather(scratch, i, scanned(), w);
-            w.writer.write(ordered()[scratch.queries[i]], ordered(), w.candidates, neighbors(), w.sorted.data(), w.distances.data());
-            for (std::uint32_t& id : w.sorted) id = order_[id];
+            gather(scratch, i, scanned(), group.first, w);
+            w.writer.write(ordered()[group.first + scratch.queries[i]], ordered(), w.candidates, neighbors(), w.sorted.data(), w.distances.data());
+            for (std::uint32_t& place : w.sorted) place -= static_cast<std::uint32_t>(group.first);
             right += truth.hits(firsts[c] + i, w.sorted, w.distances);
           }
         }
@@ -329,14 +386,14 @@ class FanngBuilder {
     return reach;
   }
 
-  // The candidates a search left for its i-th query, without the query, about in order of distance; their squared distances in packed units are
+  // The candidates a search left for its i-th query as places, without the query, about in order of distance; their squared distances in packed units are
   // left in `w.keys`.
-  void gather(CellSearch::Scratch& scratch, std::size_t i, std::size_t keep, Writing& w) const {
+  void gather(CellSearch::Scratch& scratch, std::size_t i, std::size_t keep, std::size_t first, Writing& w) const {
     kernels::Reservoir& reservoir = scratch.reservoirs[scratch.lanes[i]];
     kernels_.finish(&reservoir, keep, 8);
     w.found.clear();
     for (std::uint32_t entry = 0; entry < reservoir.count; ++entry)
-      if (reservoir.slots[entry] != scratch.queries[i]) w.found.push_back({reservoir.slots[entry], reservoir.norm - 2 * reservoir.scores[entry]});
+      if (reservoir.slots[entry] != scratch.queries[i]) w.found.push_back({static_cast<std::uint32_t>(first + reservoir.slots[entry]), reservoir.norm - 2 * reservoir.scores[entry]});
     sort_by_counting(reservoir.norm - 2 * reservoir.threshold, w);
   }
 
@@ -359,31 +416,45 @@ class FanngBuilder {
     }
   }
 
-  void search_cells(const CellSearch& search, float reach) {
+  void search_cells(const Group& group) {
+    const CellSearch& search = *group.search;
+    const PackedPoints& packed = *group.packed;
     std::vector<CellSearch::Scratch> scratches(resolve_threads(options_.threads));
+    std::atomic<std::uint64_t> computed{0};
     parallel_for(
         search.chunks().size(), 1, options_.threads,
         [&](std::size_t begin, std::size_t end, unsigned worker) {
           CellSearch::Scratch& scratch = scratches[worker];
           Writing w(kernels_);
+          std::vector<std::uint32_t> inside;  // candidates counted from the group's first place
           for (std::size_t c = begin; c < end; ++c) {
-            search.search(search.chunks()[c], depth(), scanned(), reach, scratch);
+            search.search(search.chunks()[c], std::min(depth(), group.size()), scanned(), group.reach, scratch);
             for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
-              const std::size_t place = scratch.queries[i];
-              gather(scratch, i, depth(), w);
+              const std::size_t place = group.first + scratch.queries[i];
+              gather(scratch, i, depth(), group.first, w);
               const std::size_t measured = std::min(scanned() - 1, w.candidates.size());
               write_list(place, std::span(w.candidates).first(measured), w);
               std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());  // now in true order, as far as they are measured
               keep_beyond(place, std::span(w.candidates).subspan(neighbors()));
+              for (std::size_t j = 0; j < measured; ++j) w.keys[j] = w.distances[j] * packed.squared_scale();
               const std::size_t considered = std::min(w.candidates.size(), std::max(measured, asked_depth()));
-              for (std::size_t j = 0; j < measured; ++j) w.keys[j] = w.distances[j] * packed_->squared_scale();
-              forward_counts_[place] =
-                  static_cast<std::uint8_t>(packed_->prune(std::span(w.candidates).first(considered), std::span(w.keys).first(considered), kForward, forward_.data() + place * kForward, w.packed));
+              // Copies of the point do not occlude each other; a few of them are enough.
+              std::size_t copies = 0;
+              while (copies < measured && w.distances[copies] == 0) ++copies;
+              const std::size_t skipped = copies - std::min(copies, kCopies);
+              inside.clear();
+              for (std::size_t j = skipped; j < considered; ++j) inside.push_back(w.candidates[j] - static_cast<std::uint32_t>(group.first));
+              std::uint32_t* forward = forward_.data() + place * kForward;
+              const std::size_t chosen = packed.prune(inside, std::span(w.keys).subspan(skipped, considered - skipped), kForward, forward, w.packed);
+              for (std::size_t e = 0; e < chosen; ++e) forward[e] += static_cast<std::uint32_t>(group.first);
+              forward_counts_[place] = static_cast<std::uint8_t>(chosen);
             }
           }
+          computed += w.packed.computed;
         },
         progress_, "lists");
     for (const CellSearch::Scratch& scratch : scratches) stats().distance_computations += scratch.computed;
+    stats().distance_computations += computed;
   }
 
   // A point may have missed a neighbour that did find it. Every point tells those on its list that would want it and, as far as a sketch of their
@@ -619,74 +690,77 @@ class FanngBuilder {
     });
     watch_.lap(stats(), "random_edges");
     certify();
-    const RecallSample truth = sample(spread_points(options_.recall_sample));
+    const RecallSample truth = sample(rows_, spread_points(options_.recall_sample));
     stats().recall_sample = truth.points().size();
     watch_.lap(stats(), "recall");
     stats().recall = 0;
     search_for_more(truth);
-    stats().recall_reached = stats().recall >= options_.recall_target;
-    if (!stats().recall_reached)
-      stats().note = fmt::format("recall {:.4f} is under the {:.4f} asked for, and no larger search is left; exact search would reach it", stats().recall,
-                                 options_.recall_target);
+    judge_recall();
   }
 
-  // Lists by backtrack search from each point's own vertex. The number of distances is settled on the sample: doubled until it reaches the recall.
+  // Lists by backtrack search from each point's own vertex. How many distances that takes is settled on the sample: twice as many until they reach the
+  // recall. Where looking at all pairs would be quicker it is done instead; where both would take hours, the lists stay as they are.
   void search_for_more(const RecallSample& truth) {
+    constexpr std::size_t kMostDistances = 32768;
+    constexpr std::size_t kExactUpTo = 200000;
+    const std::size_t most = std::min({size_, kMostDistances, std::max<std::size_t>(size_ / 4, 4096)});
     const Rows rows = ordered();
-    const auto edges = [this](std::uint32_t vertex) { return EdgeEnds{edges_->of(vertex)}; };
-    const auto list_of = [&](std::size_t place, std::size_t budget, Backtrack& backtrack, std::vector<std::uint32_t>& candidates) {
-      backtrack.run(rows, rows[place], static_cast<std::uint32_t>(place), budget, kernels_, edges);
-      candidates.clear();
-      for (const Found& found : backtrack.found())
-        if (found.id != place) candidates.push_back(found.id);
-      merge_list(place, candidates);
-    };
-    const std::size_t most = size_;
-    for (std::size_t budget = std::min(most, 8 * neighbors());; budget = std::min(most, 2 * budget)) {
-      std::atomic<std::size_t> right{0};
+    std::vector<std::unique_ptr<Backtrack>> searches(resolve_threads(options_.threads));
+    // Searches for the point at each of `count` places and hands its candidates to `take`.
+    const auto search = [&](std::size_t count, std::size_t budget, const auto& place_of, const auto& take) {
       std::atomic<std::uint64_t> computed{0};
-      const auto work = [&](std::size_t count, const auto& place_of, const auto& take) {
-        parallel_for(
-            count, 16, options_.threads,
-            [&](std::size_t begin, std::size_t end, unsigned) {
-              Backtrack backtrack(size_);
-              Writing w(kernels_);
-              std::uint64_t some = 0;
-              for (std::size_t i = begin; i < end; ++i) {
-                const std::size_t place = place_of(i);
-                list_of(place, budget, backtrack, w.candidates);
-                some += backtrack.found().size() + w.candidates.size();
-                take(i, place, w);
-              }
-              computed += some;
-            },
-            progress_, "search");
-      };
-      work(truth.points().size(), [&](std::size_t i) { return place_[truth.points()[i]]; },
-           [&](std::size_t i, std::size_t place, Writing& w) {
-             const std::size_t count = std::min(neighbors(), w.candidates.size());
-             w.sorted.resize(count);
-             w.distances.resize(count);
-             w.writer.write(rows[place], rows, w.candidates, count, w.sorted.data(), w.distances.data());
-             for (std::uint32_t& id : w.sorted) id = order_[id];
-             right += truth.hits(i, w.sorted, w.distances);
-           });
-      stats().recall = static_cast<double>(right) / static_cast<double>(truth.points().size() * neighbors());
-      if (stats().recall < options_.recall_target && budget < most) {
-        stats().distance_computations += computed;
-        continue;
-      }
-      work(size_, [](std::size_t i) { return i; },
-           [&](std::size_t, std::size_t place, Writing& w) {
-             fill_up(place, w.candidates);
-             write_list(place, w.candidates, w);
-             if (beyond_.size() > 0) keep_beyond(place, std::span(w.sorted).subspan(neighbors()));
-           });
+      parallel_for(
+          count, 16, options_.threads,
+          [&](std::size_t begin, std::size_t end, unsigned worker) {
+            if (searches[worker] == nullptr) searches[worker] = std::make_unique<Backtrack>(size_);
+            Backtrack& backtrack = *searches[worker];
+            Writing w(kernels_);
+            std::uint64_t some = 0;
+            for (std::size_t i = begin; i < end; ++i) {
+              const std::size_t place = place_of(i);
+              backtrack.run(rows, rows[place], static_cast<std::uint32_t>(place), budget, kernels_,
+                            [this](std::uint32_t vertex) { return EdgeEnds{edges_->of(vertex)}; });
+              w.candidates.clear();
+              for (const Found& found : backtrack.found())
+                if (found.id != place) w.candidates.push_back(found.id);
+              merge_list(place, w.candidates);
+              some += backtrack.found().size() + w.candidates.size();
+              take(i, place, w);
+            }
+            computed += some;
+          },
+          progress_, "search");
       stats().distance_computations += computed;
+    };
+    for (std::size_t budget = std::min(most, 8 * neighbors()); budget <= most; budget *= 2) {
+      std::atomic<std::size_t> right{0};
+      search(truth.points().size(), budget, [&](std::size_t i) { return place_[truth.points()[i]]; }, [&](std::size_t i, std::size_t place, Writing& w) {
+        const std::size_t count = std::min(neighbors(), w.candidates.size());
+        w.sorted.resize(count);
+        w.distances.resize(count);
+        w.writer.write(rows[place], rows, w.candidates, count, w.sorted.data(), w.distances.data());
+        for (std::uint32_t& id : w.sorted) id = order_[id];
+        right += truth.hits(i, w.sorted, w.distances);
+      });
+      if (static_cast<double>(right) < options_.recall_target * static_cast<double>(truth.points().size() * neighbors())) continue;
+      search(size_, budget, [](std::size_t i) { return i; }, [&](std::size_t, std::size_t place, Writing& w) {
+        fill_up(place, w.candidates);
+        write_list(place, w.candidates, w);
+        if (beyond_.size() > 0) keep_beyond(place, std::span(w.sorted).subspan(neighbors()));
+      });
       stats().recall = truth.recall(result_.lists);
       watch_.lap(stats(), "search");
       return;
     }
+    if (size_ <= kExactUpTo || options_.start == Start::kRandom) {
+      std::vector<const float*> queries(size_);
+      for (std::size_t i = 0; i < size_; ++i) queries[i] = rows_[i];
+      stats().distance_computations += find_exact_lists(
+          rows_, {queries, identity(), neighbors(), result_.lists.all_ids(), result_.lists.all_distances()}, kernels_, options_.threads, progress_, "search");
+      stats().recall = truth.recall(result_.lists);
+      add_note("no search through the graph reached the recall asked for: all pairs were looked at");
+    }
+    watch_.lap(stats(), "search");
   }
 
   // What is known of a point's list joins what a search found.
@@ -732,7 +806,7 @@ class FanngBuilder {
     watch_.lap(stats(), "lists");
     exchange();
     watch_.lap(stats(), "exchange");
-    const RecallSample truth = sample(spread_points(options_.recall_sample));
+    const RecallSample truth = sample(rows_, spread_points(options_.recall_sample));
     stats().recall_sample = truth.points().size();
     stats().recall = truth.recall(result_.lists);
     watch_.lap(stats(), "recall");
