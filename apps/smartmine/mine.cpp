@@ -351,7 +351,8 @@ void add_mine(CLI::App& program, Work& work) {
       "      from lists that are there already, such as those of smartmine knn");
   command.callback([arguments, &command, &work] {
     arguments->neighbors_given = command.count("--neighbors") > 0;
-    for (const char* option : {"--index", "--start", "--graph", "--recall", "--success-rate", "--certify", "--edge-candidates", "--max-degree"})
+    for (const char* option :
+         {"--index", "--start", "--graph", "--recall", "--success-rate", "--certify", "--edge-candidates", "--max-degree"})
       if (command.count(option) > 0) arguments->for_the_index.emplace_back(option);
     work = [arguments] { run_mine(*arguments); };
   });

@@ -66,13 +66,17 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->check(fraction(true))
       ->type_name("R")
       ->capture_default_str();
-  command.add_option("--success-rate", fanng.success_target, "Share of random pairs whose descent through the graph is to reach its target")
+  command
+      .add_option("--success-rate", fanng.success_target, "Share of random pairs whose descent through the graph is to reach its target")
       ->check(fraction(false))
       ->type_name("P")
       ->capture_default_str();
-  command.add_flag("--certify", fanng.certify,
-                   "Go on until the success rate is reached however long it takes; without it, only up to 32,768 rows or with --start random");
-  command.add_option("--edge-candidates", fanng.edge_candidates, "Nearest neighbours considered for a vertex's edges; 0: as many as needed; at most 4096")
+  command.add_flag(
+      "--certify", fanng.certify,
+      "Go on until the success rate is reached however long it takes; without it, only up to 32,768 rows or with --start random");
+  command
+      .add_option("--edge-candidates", fanng.edge_candidates,
+                  "Nearest neighbours considered for a vertex's edges; 0: as many as needed; at most 4096")
       ->check(whole_number(0, 4096))
       ->type_name("C")
       ->capture_default_str();
@@ -201,9 +205,10 @@ std::vector<std::string> warnings(const NeighborStats& stats) {
     all.push_back(fmt::format("warning: recall is {:.4f}, under the {:.4f} asked for; a larger --max-degree or --index exact may help",
                               stats.recall, stats.recall_target));
   if (!stats.success_reached)
-    all.push_back(fmt::format("note: the graph's success rate is {:.4f} (at least {:.4f} with 95 % confidence), under {:.4f}; the lists do not depend on "
-                              "it. For searching with the graph, --certify or more --edge-candidates raise it",
-                              stats.success_rate, stats.success_bound, stats.success_target));
+    all.push_back(fmt::format(
+        "note: the graph's success rate is {:.4f} (at least {:.4f} with 95 % confidence), under {:.4f}; the lists do not depend on "
+        "it. For searching with the graph, --certify or more --edge-candidates raise it",
+        stats.success_rate, stats.success_bound, stats.success_target));
   if (!stats.note.empty()) all.push_back("note: " + stats.note);
   return all;
 }

@@ -19,8 +19,8 @@ unsigned resolve_threads(unsigned requested) {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-void parallel_for(std::size_t count, std::size_t grain, unsigned threads, const RangeWork& work,
-                  const Progress& progress, std::string_view stage) {
+void parallel_for(std::size_t count, std::size_t grain, unsigned threads, const RangeWork& work, const Progress& progress,
+                  std::string_view stage) {
   grain = std::max<std::size_t>(grain, 1);
   const std::size_t pieces = (count + grain - 1) / grain;
   const auto workers = static_cast<unsigned>(std::min<std::size_t>(resolve_threads(threads), pieces));

@@ -12,8 +12,7 @@
 
 namespace smartmine {
 
-Rows::Rows(const float* data, std::size_t size, std::size_t dimension)
-    : data_(data), size_(size), dimension_(dimension) {
+Rows::Rows(const float* data, std::size_t size, std::size_t dimension) : data_(data), size_(size), dimension_(dimension) {
   if (size == 0) throw InvalidArgument("embeddings have no rows; at least 1 is needed");
   if (size > kMaxRows) throw InvalidArgument(fmt::format("embeddings have {} rows; at most {} are supported", size, kMaxRows));
   if (dimension == 0 || dimension > kMaxDimension)
@@ -56,7 +55,8 @@ RowsSummary check_rows(const Rows& rows, unsigned threads) {
         if (!std::isfinite(row[column]))
           throw InvalidArgument(fmt::format("embeddings hold {} at row {}, column {} (counted from 0); every value must be finite",
                                             std::isnan(row[column]) ? "NaN" : "an infinite value", piece.bad_row, column));
-      throw InvalidArgument(fmt::format("row {} of the embeddings is longer than {:.3g}: its squared distances overflow", piece.bad_row, longest));
+      throw InvalidArgument(
+          fmt::format("row {} of the embeddings is longer than {:.3g}: its squared distances overflow", piece.bad_row, longest));
     }
     summary.min_norm = std::min(summary.min_norm, piece.low);
     summary.max_norm = std::max(summary.max_norm, piece.high);

@@ -118,9 +118,8 @@ ParsedMatrix parse_npy_embeddings(const FileBytes& file, const std::string& name
       });
       return matrix;
     default:
-      throw IoError(
-          fmt::format("{}: the array holds {}, {} must be float16, float32 or float64; convert with array.astype('float32')", name,
-                      to_string(header.type), what));
+      throw IoError(fmt::format("{}: the array holds {}, {} must be float16, float32 or float64; convert with array.astype('float32')",
+                                name, to_string(header.type), what));
   }
 }
 

@@ -11,15 +11,17 @@
 
 namespace smartmine {
 
-/// The backtrack search: always follows the next edge of the vertex nearest to the query that has edges left. One object a thread: its marks are
-/// cleared by counting up.
+/// The backtrack search: always follows the next edge of the vertex nearest to the query that has edges left. One object a thread: its
+/// marks are cleared by counting up.
 class Backtrack {
  public:
   explicit Backtrack(std::size_t vertices) : seen_(vertices, 0) {}
 
-  /// Searches from `start` until `budget` distances are computed or nothing is left. `edges(vertex)` gives the ends of its edges, shortest first.
+  /// Searches from `start` until `budget` distances are computed or nothing is left. `edges(vertex)` gives the ends of its edges, shortest
+  /// first.
   template <class Edges>
-  void run(const Rows& rows, const float* query, std::uint32_t start, std::size_t budget, const kernels::Kernels& kernels, const Edges& edges) {
+  void run(const Rows& rows, const float* query, std::uint32_t start, std::size_t budget, const kernels::Kernels& kernels,
+           const Edges& edges) {
     if (++mark_ == 0) {
       std::fill(seen_.begin(), seen_.end(), 0U);
       mark_ = 1;
@@ -50,7 +52,9 @@ class Backtrack {
     std::uint32_t edge;  // the next one to look at
   };
   struct Later {
-    bool operator()(const Entry& a, const Entry& b) const { return a.distance != b.distance ? a.distance > b.distance : a.vertex > b.vertex; }
+    bool operator()(const Entry& a, const Entry& b) const {
+      return a.distance != b.distance ? a.distance > b.distance : a.vertex > b.vertex;
+    }
   };
 
   void visit(const Rows& rows, const float* query, std::uint32_t vertex, const kernels::Kernels& kernels) {

@@ -12,14 +12,15 @@ using kernels::kPanelWidth;
 
 namespace {
 
-constexpr std::size_t kSeedPoints = 2048;  // about as many points, in the nearest cells, are looked at first, to have a threshold for the rest
+constexpr std::size_t kSeedPoints =
+    2048;  // about as many points, in the nearest cells, are looked at first, to have a threshold for the rest
 
 std::size_t panels_of(std::size_t points) { return (points + kPanelWidth - 1) / kPanelWidth; }
 
 }  // namespace
 
-CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::span<const std::uint32_t> cell_begins, const kernels::Kernels& kernels,
-                       unsigned threads)
+CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::span<const std::uint32_t> cell_begins,
+                       const kernels::Kernels& kernels, unsigned threads)
     : points_(points),
       dimension_(ordered.dimension()),
       begins_(cell_begins),
@@ -97,7 +98,9 @@ void CellSearch::look_at_nearest(const Chunk& chunk, std::size_t keep, std::size
     s.computed += cells();
     s.nearness[c] = -1;  // itself first, whatever coincides with it
     if (c == chunk.first) s.centre_distances = s.nearness;
-    const auto nearer = [&](std::uint32_t a, std::uint32_t b) { return s.nearness[a] != s.nearness[b] ? s.nearness[a] < s.nearness[b] : a < b; };
+    const auto nearer = [&](std::uint32_t a, std::uint32_t b) {
+      return s.nearness[a] != s.nearness[b] ? s.nearness[a] < s.nearness[b] : a < b;
+    };
     const std::size_t candidates = std::min<std::size_t>(cells(), 64);
     std::partial_sort(s.order.begin(), s.order.begin() + static_cast<std::ptrdiff_t>(candidates), s.order.end(), nearer);
     std::size_t seen = 0;
@@ -107,8 +110,8 @@ void CellSearch::look_at_nearest(const Chunk& chunk, std::size_t keep, std::size
       for (std::size_t from = begin; from < next;) {  // neighbouring queries at once
         std::size_t to = from + 1;
         while (to < next && s.lanes[to] == s.lanes[to - 1] + 1) ++to;
-        panel_kernels_.scan({s.rows.data() + s.lanes[from] * row_bytes_, to - from, panel(panel_begins_[other]), panels_of(points), begins_[other],
-                             dimension, s.reservoirs.data() + s.lanes[from], keep, capacity});
+        panel_kernels_.scan({s.rows.data() + s.lanes[from] * row_bytes_, to - from, panel(panel_begins_[other]), panels_of(points),
+                             begins_[other], dimension, s.reservoirs.data() + s.lanes[from], keep, capacity});
         from = to;
       }
       s.computed += (next - begin) * points;
@@ -118,10 +121,12 @@ void CellSearch::look_at_nearest(const Chunk& chunk, std::size_t keep, std::size
   }
 }
 
-void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, float reach, Scratch& s, std::span<const std::uint32_t> only) const {
+void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, float reach, Scratch& s,
+                        std::span<const std::uint32_t> only) const {
   const std::size_t dimension = dimension_, first_panel = panel_begins_[chunk.first];
   const std::size_t panels = panel_begins_[chunk.last] - first_panel;
-  const std::size_t capacity = keep + kernels::kReservoirSlack + std::max<std::size_t>(32, keep / 3);  // small: an old threshold lets too many in
+  const std::size_t capacity =
+      keep + kernels::kReservoirSlack + std::max<std::size_t>(32, keep / 3);  // small: an old threshold lets too many in
   s.queries.assign(only.begin(), only.end());
   if (only.empty()) {
     s.queries.resize(begins_[chunk.last] - begins_[chunk.first]);
@@ -137,8 +142,15 @@ void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, 
     while (s.queries[i] >= begins_[cell + 1]) ++cell;
     const std::size_t lane = (panel_begins_[cell] - first_panel) * kPanelWidth + (s.queries[i] - begins_[cell]);
     s.lanes[i] = static_cast<std::uint16_t>(lane);
-    s.reservoirs[lane] = {panel_kernels_.lowest_score, 0, s.scores.data() + lane * capacity, s.slots.data() + lane * capacity,
-                          points_.norm(s.queries[i]), 0, 0, false, 0};
+    s.reservoirs[lane] = {panel_kernels_.lowest_score,
+                          0,
+                          s.scores.data() + lane * capacity,
+                          s.slots.data() + lane * capacity,
+                          points_.norm(s.queries[i]),
+                          0,
+                          0,
+                          false,
+                          0};
     std::copy_n(points_.row(s.queries[i]), row_bytes_, s.rows.data() + lane * row_bytes_);
   }
   s.masks.assign(cells() * panels, 0);
@@ -178,11 +190,12 @@ void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, 
         s.chosen.push_back(static_cast<std::uint16_t>(p * kPanelWidth + static_cast<std::size_t>(__builtin_ctz(left))));
     const std::size_t blocks = panel_begins_[other + 1] - panel_begins_[other];
     for (std::size_t block = 0; block < blocks; block += kPanelWidth)
-      s.computed += panel_kernels_.scan_blocks(
-          {s.rows.data(), s.chosen.data(), s.chosen.size(), centre_panels_.data() + (centre_panel_begins_[other] + block / kPanelWidth) * panel_bytes_,
-           panel(panel_begins_[other] + block), std::min(kPanelWidth, blocks - block),
-           begins_[other] + static_cast<std::uint32_t>(block * kPanelWidth), dimension, s.reservoirs.data(), keep, capacity, near, reach,
-           s.take_bars.data(), s.centre_bars.data(), reinterpret_cast<const float*>(panel(panel_begins_[other] + block))});
+      s.computed += panel_kernels_.scan_blocks({s.rows.data(), s.chosen.data(), s.chosen.size(),
+                                                centre_panels_.data() + (centre_panel_begins_[other] + block / kPanelWidth) * panel_bytes_,
+                                                panel(panel_begins_[other] + block), std::min(kPanelWidth, blocks - block),
+                                                begins_[other] + static_cast<std::uint32_t>(block * kPanelWidth), dimension,
+                                                s.reservoirs.data(), keep, capacity, near, reach, s.take_bars.data(), s.centre_bars.data(),
+                                                reinterpret_cast<const float*>(panel(panel_begins_[other] + block))});
   }
 }
 

@@ -10,9 +10,10 @@
 
 namespace smartmine {
 
-/// Searches the points of a partition for the nearest to some of them: cells whose centroid is near enough are looked at, and in them the blocks of
-/// sixteen points whose centre is near enough, where 'near enough' is a multiple of the squared distance to the farthest candidate so far. Points
-/// are named by their position in the partition's order. Immutable; concurrent searches are safe, each with a Scratch of its own.
+/// Searches the points of a partition for the nearest to some of them: cells whose centroid is near enough are looked at, and in them the
+/// blocks of sixteen points whose centre is near enough, where 'near enough' is a multiple of the squared distance to the farthest
+/// candidate so far. Points are named by their position in the partition's order. Immutable; concurrent searches are safe, each with a
+/// Scratch of its own.
 class CellSearch {
  public:
   /// `ordered`: the rows in the partition's order, and `points` the same packed. `points` and `cell_begins` must outlive the search.
@@ -21,8 +22,8 @@ class CellSearch {
 
   std::size_t cells() const { return begins_.size() - 1; }
 
-  /// Runs of neighbouring cells that are searched together, as cells [first, last): big enough to make good use of what is read, small enough
-  /// for the caches.
+  /// Runs of neighbouring cells that are searched together, as cells [first, last): big enough to make good use of what is read, small
+  /// enough for the caches.
   struct Chunk {
     std::size_t first, last;
   };
@@ -30,10 +31,11 @@ class CellSearch {
 
   /// Working space, and the result of the last search.
   struct Scratch {
-    std::vector<std::uint32_t> queries;          ///< Positions of the points searched for.
-    std::vector<std::uint16_t> lanes;            ///< Where the candidates of each stand in `reservoirs`.
-    std::vector<kernels::Reservoir> reservoirs;  ///< `count` candidates, their positions in `slots`, in no order; the query may be one of them.
-    std::uint64_t computed = 0;                  ///< Distances computed so far.
+    std::vector<std::uint32_t> queries;  ///< Positions of the points searched for.
+    std::vector<std::uint16_t> lanes;    ///< Where the candidates of each stand in `reservoirs`.
+    std::vector<kernels::Reservoir>
+        reservoirs;              ///< `count` candidates, their positions in `slots`, in no order; the query may be one of them.
+    std::uint64_t computed = 0;  ///< Distances computed so far.
     std::vector<float> scores;
     std::vector<std::uint32_t> slots;
     std::vector<std::uint8_t> rows;
@@ -48,10 +50,11 @@ class CellSearch {
     std::vector<const void*> row_pointers;
   };
 
-  /// Candidates for the points of a chunk, or only for those at the positions `only`, ascending and all of that chunk: about the nearest `keep` of
-  /// each. Cells and blocks are looked into whose centre's squared distance is under `reach` times that of the farthest candidate; 0: the
-  /// nearest few cells alone.
-  void search(const Chunk& chunk, std::size_t keep, std::size_t near, float reach, Scratch& scratch, std::span<const std::uint32_t> only = {}) const;
+  /// Candidates for the points of a chunk, or only for those at the positions `only`, ascending and all of that chunk: about the nearest
+  /// `keep` of each. Cells and blocks are looked into whose centre's squared distance is under `reach` times that of the farthest
+  /// candidate; 0: the nearest few cells alone.
+  void search(const Chunk& chunk, std::size_t keep, std::size_t near, float reach, Scratch& scratch,
+              std::span<const std::uint32_t> only = {}) const;
 
  private:
   const std::uint8_t* panel(std::size_t index) const { return panels_.data() + index * panel_bytes_; }

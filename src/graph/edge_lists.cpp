@@ -29,8 +29,8 @@ bool EdgeLists::add(std::size_t vertex, Edge edge, const Rows& rows, const kerne
   std::size_t left = place;  // edges that stay behind the new one
   for (std::size_t i = place; i < count; ++i) {
     if (mine[i].end == edge.end) return false;
-    const bool occluded = edge.squared < mine[i].squared &&
-                          kernels.squared_distance(rows[edge.end], rows[mine[i].end], rows.dimension()) < mine[i].squared;
+    const bool occluded =
+        edge.squared < mine[i].squared && kernels.squared_distance(rows[edge.end], rows[mine[i].end], rows.dimension()) < mine[i].squared;
     if (!occluded) mine[left++] = mine[i];
   }
   count = left;

@@ -18,7 +18,8 @@ struct Edge {
   bool operator<(const Edge& other) const { return squared != other.squared ? squared < other.squared : end < other.end; }
 };
 
-/// The edges of a FANNG while it is being built: at most `max_degree` a vertex, shortest first, none occluded by a shorter one of its vertex.
+/// The edges of a FANNG while it is being built: at most `max_degree` a vertex, shortest first, none occluded by a shorter one of its
+/// vertex.
 class EdgeLists {
  public:
   /// `max_degree` is at most 1024.
@@ -28,8 +29,8 @@ class EdgeLists {
   std::size_t max_degree() const { return max_degree_; }
   std::span<const Edge> of(std::size_t vertex) const { return {edges_.data() + vertex * max_degree_, counts_[vertex]}; }
 
-  /// Replaces the edges of `vertex` by those of `candidates` (ascending, distinct, without the vertex itself) that no shorter one kept occludes.
-  /// An edge p->b occludes p->c if d(p,b) < d(p,c) and d(b,c) < d(p,c). Returns the number of distances computed.
+  /// Replaces the edges of `vertex` by those of `candidates` (ascending, distinct, without the vertex itself) that no shorter one kept
+  /// occludes. An edge p->b occludes p->c if d(p,b) < d(p,c) and d(b,c) < d(p,c). Returns the number of distances computed.
   std::uint64_t prune(std::size_t vertex, std::span<const Edge> candidates, const Rows& rows, const kernels::Kernels& kernels) {
     return prune(vertex, candidates, rows, kernels, [](std::size_t, std::size_t) { return true; });
   }
@@ -73,26 +74,26 @@ std::uint32_t downhill(const EdgeLists& edges, const Rows& rows, std::uint32_t s
 
 /// What traverse-add reached.
 struct TraverseResult {
-  double rate = 0;            ///< Share of the last window of fresh pairs that arrived.
-  double bound = 0;           ///< Its lower 95 % confidence bound.
-  std::size_t pairs = 0;      ///< Size of that window.
-  std::uint64_t added = 0;    ///< Edges added.
-  std::uint64_t computed = 0; ///< Distances computed.
-  bool reached = false;       ///< The bound is at least the target.
+  double rate = 0;             ///< Share of the last window of fresh pairs that arrived.
+  double bound = 0;            ///< Its lower 95 % confidence bound.
+  std::size_t pairs = 0;       ///< Size of that window.
+  std::uint64_t added = 0;     ///< Edges added.
+  std::uint64_t computed = 0;  ///< Distances computed.
+  bool reached = false;        ///< The bound is at least the target.
 };
 
 /// How long traverse-add goes on.
 struct TraverseOptions {
-  double target = 0.98;            ///< Until the lower confidence bound of the share of fresh pairs that arrive is at least this,
-  std::size_t most_pairs = 0;      ///< or so many pairs were tried,
-  double hopeless_below = 0;       ///< or the share is under this: one edge a failure, it would take too many pairs.
-  std::size_t batch = 1024;        ///< Pairs tried against the graph as it stands.
+  double target = 0.98;        ///< Until the lower confidence bound of the share of fresh pairs that arrive is at least this,
+  std::size_t most_pairs = 0;  ///< or so many pairs were tried,
+  double hopeless_below = 0;   ///< or the share is under this: one edge a failure, it would take too many pairs.
+  std::size_t batch = 1024;    ///< Pairs tried against the graph as it stands.
   std::uint64_t seed = 1;
   unsigned threads = 0;
 };
 
-/// Traverse-add: goes downhill between random pairs, and adds an edge to the target where a walk stops short of it. Pairs are tried in batches, and the
-/// new edges go in one after another in the order of the pairs, so the result does not depend on the threads.
+/// Traverse-add: goes downhill between random pairs, and adds an edge to the target where a walk stops short of it. Pairs are tried in
+/// batches, and the new edges go in one after another in the order of the pairs, so the result does not depend on the threads.
 TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOptions& options, const kernels::Kernels& kernels,
                             const Progress& progress);
 

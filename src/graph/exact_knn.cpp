@@ -13,16 +13,16 @@ namespace smartmine {
 
 namespace {
 
-NeighborResult run(const Rows& rows, std::span<const float* const> queries, std::span<const std::uint32_t> own, const ExactKnnOptions& options,
-                   const Progress& progress) {
+NeighborResult run(const Rows& rows, std::span<const float* const> queries, std::span<const std::uint32_t> own,
+                   const ExactKnnOptions& options, const Progress& progress) {
   Stopwatch watch;
   NeighborResult result{NeighborLists(queries.size(), options.neighbors), {}};
   result.stats.unit_norm = check_rows(rows, options.threads).unit_norm;
   watch.lap(result.stats, "check");
   const kernels::Kernels& kernels = kernels::active();
   result.stats.distance_computations =
-      find_exact_lists(rows, {queries, own, options.neighbors, result.lists.all_ids(), result.lists.all_distances()}, kernels, options.threads,
-                       progress, "exact search");
+      find_exact_lists(rows, {queries, own, options.neighbors, result.lists.all_ids(), result.lists.all_distances()}, kernels,
+                       options.threads, progress, "exact search");
   watch.lap(result.stats, "search");
   result.stats.index = "exact";
   result.stats.kernel = kernels.name;
@@ -45,7 +45,8 @@ NeighborResult ExactKnn::neighbors(const Rows& rows, const Progress& progress) c
 
 NeighborResult ExactKnn::search(const Rows& rows, const Rows& queries, const Progress& progress) const {
   if (options_.neighbors < 1 || options_.neighbors > rows.size())
-    throw InvalidArgument(fmt::format("neighbors is {}; with {} rows it must be from 1 to {}", options_.neighbors, rows.size(), rows.size()));
+    throw InvalidArgument(
+        fmt::format("neighbors is {}; with {} rows it must be from 1 to {}", options_.neighbors, rows.size(), rows.size()));
   if (queries.dimension() != rows.dimension())
     throw InvalidArgument(fmt::format("queries have dimension {}, the rows {}; they must agree", queries.dimension(), rows.dimension()));
   check_rows(queries, options_.threads);

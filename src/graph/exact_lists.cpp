@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kQueryBlock = 48;  // queries scanned together: their candidates stay in the second-level cache
 
-// Candidates by plain distances, for queries around which too many points lie closer together than the packing tells. Rows come in the order
-// of their ids and only nearer ones are let in, so ties go to the lower id.
+// Candidates by plain distances, for queries around which too many points lie closer together than the packing tells. Rows come in the
+// order of their ids and only nearer ones are let in, so ties go to the lower id.
 void scan_plainly(const Rows& rows, const float* query, std::uint32_t own, std::size_t count, const kernels::Kernels& kernels,
                   std::vector<std::uint32_t>& candidates) {
   constexpr std::size_t kBlock = 512;
@@ -53,7 +53,8 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
     writer.write(lists.queries[query], rows, candidates, count, lists.ids.data() + query * count, lists.distances.data() + query * count);
   };
 
-  // Lists of `queries` by a scan of panels; returns the queries around which more points lie within the packing's error than there is room for.
+  // Lists of `queries` by a scan of panels; returns the queries around which more points lie within the packing's error than there is room
+  // for.
   const auto scan = [&](const kernels::PanelKernels& panels, std::span<const std::uint32_t> queries) {
     const PackedRows packed(rows, whole_frame(rows, threads), kernels, panels, threads);
     const std::size_t query_bytes = panels.query_bytes(dimension);
@@ -70,13 +71,15 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
           for (std::size_t i = 0; i < block; ++i) {
             kernels::Reservoir& r = reservoirs[i];
             r = {panels.lowest_score, 0, scores.data() + i * capacity, slots.data() + i * capacity, 0, 0, 0, false, 0};
-            const float error = panels.pack_query(packed.frame().packing(), lists.queries[queries[begin + i]], packed_queries.data() + i * query_bytes, &r);
-            // If e is what packing may add to a distance, the last of the true list is at most e beyond the last of the packed one, and may itself
-            // look e farther than it is. Rounding in the sums comes on top.
+            const float error =
+                panels.pack_query(packed.frame().packing(), lists.queries[queries[begin + i]], packed_queries.data() + i * query_bytes, &r);
+            // If e is what packing may add to a distance, the last of the true list is at most e beyond the last of the packed one, and may
+            // itself look e farther than it is. Rounding in the sums comes on top.
             r.slack = 2.0F * 1.0001F * (error + packed.error());
             r.slack_squared = packed.rounding() + panels.score_rounding;
           }
-          panels.scan({packed_queries.data(), block, packed.panel(0), packed.panel_count(), 0, dimension, reservoirs.data(), keep, capacity});
+          panels.scan(
+              {packed_queries.data(), block, packed.panel(0), packed.panel_count(), 0, dimension, reservoirs.data(), keep, capacity});
           std::uint64_t distances = block * rows.size();
           ListWriter writer(kernels);
           std::vector<std::uint32_t> candidates;

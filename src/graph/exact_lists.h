@@ -12,11 +12,11 @@ namespace smartmine {
 
 /// The exact lists of some queries among some rows.
 struct ExactLists {
-  std::span<const float* const> queries;      ///< The queries themselves,
-  std::span<const std::uint32_t> own;         ///< and the row each of them is, to be left out; empty: none is.
-  std::size_t neighbors = 0;                  ///< Length of a list.
-  std::span<std::uint32_t> ids;               ///< Filled: a list a query,
-  std::span<float> distances;                 ///< nearest first, ties to the lower id, squared.
+  std::span<const float* const> queries;  ///< The queries themselves,
+  std::span<const std::uint32_t> own;     ///< and the row each of them is, to be left out; empty: none is.
+  std::size_t neighbors = 0;              ///< Length of a list.
+  std::span<std::uint32_t> ids;           ///< Filled: a list a query,
+  std::span<float> distances;             ///< nearest first, ties to the lower id, squared.
 };
 
 /// Fills `lists`. Returns the number of distances computed.

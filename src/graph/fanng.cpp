@@ -59,8 +59,10 @@ struct Header {
 
 void FanngOptions::validate() const {
   if (neighbors < 1) throw InvalidArgument(fmt::format("neighbors is {}; it must be at least 1", neighbors));
-  if (!(recall_target > 0 && recall_target <= 1)) throw InvalidArgument(fmt::format("recall_target is {}; it must be over 0 and at most 1", recall_target));
-  if (!(success_target > 0 && success_target < 1)) throw InvalidArgument(fmt::format("success_target is {}; it must be over 0 and under 1", success_target));
+  if (!(recall_target > 0 && recall_target <= 1))
+    throw InvalidArgument(fmt::format("recall_target is {}; it must be over 0 and at most 1", recall_target));
+  if (!(success_target > 0 && success_target < 1))
+    throw InvalidArgument(fmt::format("success_target is {}; it must be over 0 and under 1", success_target));
   if (edge_candidates > 4096) throw InvalidArgument(fmt::format("edge_candidates is {}; it must be at most 4096", edge_candidates));
   if (max_degree < 4 || max_degree > 1024) throw InvalidArgument(fmt::format("max_degree is {}; it must be from 4 to 1024", max_degree));
   if (recall_sample < 1) throw InvalidArgument(fmt::format("recall_sample is {}; it must be at least 1", recall_sample));
@@ -68,15 +70,18 @@ void FanngOptions::validate() const {
 
 std::vector<Found> Fanng::search(const Rows& rows, const float* query, const SearchOptions& options) const {
   if (rows.size() != size() || rows.dimension() != dimension_)
-    throw InvalidArgument(fmt::format("the graph is of {} points of dimension {}, the rows are {} of dimension {}", size(), dimension_, rows.size(), rows.dimension()));
+    throw InvalidArgument(fmt::format("the graph is of {} points of dimension {}, the rows are {} of dimension {}", size(), dimension_,
+                                      rows.size(), rows.dimension()));
   if (options.start >= size()) throw InvalidArgument(fmt::format("start is {}; the graph has {} vertices", options.start, size()));
   if (options.neighbors < 1) throw InvalidArgument(fmt::format("neighbors is {}; it must be at least 1", options.neighbors));
   if (options.distance_computations < options.neighbors)
-    throw InvalidArgument(fmt::format("distance_computations is {}; it must be at least neighbors, {}", options.distance_computations, options.neighbors));
+    throw InvalidArgument(
+        fmt::format("distance_computations is {}; it must be at least neighbors, {}", options.distance_computations, options.neighbors));
   for (std::size_t t = 0; t < dimension_; ++t)
     if (!std::isfinite(query[t])) throw InvalidArgument(fmt::format("the query is not finite at column {}", t));
   Backtrack backtrack(size());
-  backtrack.run(rows, query, options.start, options.distance_computations, kernels::active(), [this](std::uint32_t vertex) { return edges(vertex); });
+  backtrack.run(rows, query, options.start, options.distance_computations, kernels::active(),
+                [this](std::uint32_t vertex) { return edges(vertex); });
   std::vector<Found> found = backtrack.found();
   const std::size_t count = std::min(options.neighbors, found.size());
   const auto nearer = [](const Found& a, const Found& b) { return a.distance != b.distance ? a.distance < b.distance : a.id < b.id; };
@@ -119,7 +124,8 @@ Fanng Fanng::load(const std::filesystem::path& path) {
   if (bytes < sizeof header + sizeof(std::uint64_t)) fail(fmt::format("not a smartmine graph: {} bytes are too few", bytes));
   in.read(reinterpret_cast<char*>(&header), sizeof header);
   if (header.magic != kMagic) fail("not a smartmine graph: it does not begin like one; write one with `smartmine knn --graph`");
-  if (header.version != kVersion) fail(fmt::format("the graph is of version {}; this program reads version {}: build it anew", header.version, kVersion));
+  if (header.version != kVersion)
+    fail(fmt::format("the graph is of version {}; this program reads version {}: build it anew", header.version, kVersion));
   if (header.size == 0 || header.size > kMaxRows || header.dimension == 0 || header.dimension > kMaxDimension)
     fail(fmt::format("damaged: it claims {} points of dimension {}", header.size, header.dimension));
   // Each count is checked against the file before anything of that size is asked for.
@@ -128,8 +134,10 @@ Fanng Fanng::load(const std::filesystem::path& path) {
     fail("damaged: it claims more than the file holds");
   if (header.order != 0 && header.order != header.size) fail("damaged: its order is not of all points");
   const std::uintmax_t expected = sizeof header + (header.size + 1) * sizeof(std::uint64_t) +
-                                  (header.edges + header.order + header.size * header.candidates_per_point) * sizeof(std::uint32_t) + sizeof(std::uint64_t);
-  if (bytes != expected) fail(fmt::format("damaged: {} bytes, where {} points and {} edges take {}", bytes, header.size, header.edges, expected));
+                                  (header.edges + header.order + header.size * header.candidates_per_point) * sizeof(std::uint32_t) +
+                                  sizeof(std::uint64_t);
+  if (bytes != expected)
+    fail(fmt::format("damaged: {} bytes, where {} points and {} edges take {}", bytes, header.size, header.edges, expected));
 
   Fanng graph;
   Checksum checksum;
@@ -151,8 +159,10 @@ Fanng Fanng::load(const std::filesystem::path& path) {
   if (!in || sum != checksum.value()) fail("damaged: its checksum does not match; build it anew");
   // The sum guards against accidents; what is used as an index is looked at all the same.
   const auto outside = [&](std::uint32_t id) { return id >= header.size; };
-  const bool rising = std::is_sorted(graph.offsets_.begin(), graph.offsets_.end()) && graph.offsets_.front() == 0 && graph.offsets_.back() == header.edges;
-  if (!rising || std::any_of(graph.edges_.begin(), graph.edges_.end(), outside) || std::any_of(graph.order_.begin(), graph.order_.end(), outside) ||
+  const bool rising =
+      std::is_sorted(graph.offsets_.begin(), graph.offsets_.end()) && graph.offsets_.front() == 0 && graph.offsets_.back() == header.edges;
+  if (!rising || std::any_of(graph.edges_.begin(), graph.edges_.end(), outside) ||
+      std::any_of(graph.order_.begin(), graph.order_.end(), outside) ||
       std::any_of(graph.candidates_.begin(), graph.candidates_.end(), outside))
     fail("damaged: it names points that do not exist");
   std::vector<bool> placed(header.size, false);

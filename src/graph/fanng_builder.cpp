@@ -28,19 +28,19 @@ namespace {
 constexpr std::uint64_t kSampleStream = 0x5341;
 constexpr std::uint64_t kRandomEdgeStream = 0x5245;
 constexpr std::uint64_t kStrangerStream = 0x5354;
-constexpr std::size_t kExactBelow = 4096;       // so few points are compared all with all
-constexpr std::size_t kCalibrationPoints = 512; // points on which the reach of the search is settled
-constexpr std::size_t kQuickToCertify = 32768;  // up to so many points the success rate is brought to its target unasked
+constexpr std::size_t kExactBelow = 4096;        // so few points are compared all with all
+constexpr std::size_t kCalibrationPoints = 512;  // points on which the reach of the search is settled
+constexpr std::size_t kQuickToCertify = 32768;   // up to so many points the success rate is brought to its target unasked
 constexpr float kMostReach = 4;
-constexpr std::size_t kCopies = 8;              // edges to copies of a vertex
-constexpr std::size_t kForward = 40;            // most edges chosen from its own neighbours
-constexpr std::size_t kRandomEdges = 4;         // and random ones, for the long way
+constexpr std::size_t kCopies = 8;       // edges to copies of a vertex
+constexpr std::size_t kForward = 40;     // most edges chosen from its own neighbours
+constexpr std::size_t kRandomEdges = 4;  // and random ones, for the long way
 
 /// Some points with their exact lists.
 class RecallSample {
  public:
-  RecallSample(const Rows& rows, std::vector<std::uint32_t> points, std::size_t neighbors, const kernels::Kernels& kernels, unsigned threads,
-               std::uint64_t& computed, const Progress& progress)
+  RecallSample(const Rows& rows, std::vector<std::uint32_t> points, std::size_t neighbors, const kernels::Kernels& kernels,
+               unsigned threads, std::uint64_t& computed, const Progress& progress)
       : points_(std::move(points)), neighbors_(neighbors), ids_(points_.size() * neighbors) {
     std::vector<const float*> queries(points_.size());
     std::vector<float> distances(ids_.size());
@@ -95,8 +95,10 @@ class FanngBuilder {
     if (options_.start == Start::kRandom) {
       start_randomly();
     } else {
-      if (options_.start == Start::kPrevious) start_from_previous();
-      else start_from_partition();
+      if (options_.start == Start::kPrevious)
+        start_from_previous();
+      else
+        start_from_partition();
     }
     publish();
     watch_.lap(stats(), "publish");
@@ -110,7 +112,9 @@ class FanngBuilder {
   /// Candidates measured in full: the list, the point itself, and some for what packing blurs.
   std::size_t scanned() const { return std::min(size_, neighbors() + 9 + neighbors() / 8); }
   /// Candidates a search brings home, the point itself included.
-  std::size_t depth() const { return std::min(size_, std::max({asked_depth() + 1, scanned(), options_.refreshable ? 2 * neighbors() + 1 : 0})); }
+  std::size_t depth() const {
+    return std::min(size_, std::max({asked_depth() + 1, scanned(), options_.refreshable ? 2 * neighbors() + 1 : 0}));
+  }
   /// Of these, those considered for edges, if that is more than the list.
   std::size_t asked_depth() const {
     if (options_.edge_candidates > 0) return options_.edge_candidates;
@@ -155,15 +159,16 @@ class FanngBuilder {
     std::vector<std::uint32_t> points(count);
     Random random(options_.seed, kSampleStream);
     const std::size_t shift = random.below(std::max<std::size_t>(1, size_ / count));
-    for (std::size_t s = 0; s < count; ++s) points[s] = static_cast<std::uint32_t>(s * size_ / count + shift) % static_cast<std::uint32_t>(size_);
+    for (std::size_t s = 0; s < count; ++s)
+      points[s] = static_cast<std::uint32_t>(s * size_ / count + shift) % static_cast<std::uint32_t>(size_);
     return points;
   }
 
   void judge_recall() {
     stats().recall_reached = stats().recall >= options_.recall_target;
     if (!stats().recall_reached)
-      add_note(fmt::format("recall {:.4f} is under the {:.4f} asked for, and no larger search is left; exact search would reach it", stats().recall,
-                           options_.recall_target));
+      add_note(fmt::format("recall {:.4f} is under the {:.4f} asked for, and no larger search is left; exact search would reach it",
+                           stats().recall, options_.recall_target));
   }
 
   // ---- lists from candidates ----
@@ -178,8 +183,8 @@ class FanngBuilder {
     PackedPoints::Scratch packed;
   };
 
-  // Writes the list of the point at `place` from its nearest candidates (places, without itself); all of them, measured and in order, are left in
-  // `w.sorted` and `w.distances`.
+  // Writes the list of the point at `place` from its nearest candidates (places, without itself); all of them, measured and in order, are
+  // left in `w.sorted` and `w.distances`.
   void write_list(std::size_t place, std::span<const std::uint32_t> candidates, Writing& w) {
     require(candidates.size() >= neighbors(), "a search found fewer candidates than the list is long");
     w.sorted.resize(candidates.size());
@@ -255,7 +260,9 @@ class FanngBuilder {
     judge_recall();
   }
 
-  Rows rows_of(const Group& group) const { return {ordered_data_.data() + group.first * rows_.dimension(), group.size(), rows_.dimension()}; }
+  Rows rows_of(const Group& group) const {
+    return {ordered_data_.data() + group.first * rows_.dimension(), group.size(), rows_.dimension()};
+  }
 
   std::vector<Group> group_points() {
     const std::size_t few = std::max(kExactBelow, 8 * depth());
@@ -278,7 +285,8 @@ class FanngBuilder {
       const auto cell_size = static_cast<std::size_t>(std::clamp(0.6 * std::sqrt(static_cast<double>(members.size())), 64.0, 256.0));
       Buffer<float> values(parts.size() == 1 ? 0 : members.size() * rows_.dimension());
       if (parts.size() > 1)
-        for (std::size_t i = 0; i < members.size(); ++i) std::copy_n(rows_[members[i]], rows_.dimension(), values.data() + i * rows_.dimension());
+        for (std::size_t i = 0; i < members.size(); ++i)
+          std::copy_n(rows_[members[i]], rows_.dimension(), values.data() + i * rows_.dimension());
       const Rows mine = parts.size() == 1 ? rows_ : Rows(values.data(), members.size(), rows_.dimension());
       groups[g].partition =
           partition_rows(mine, cell_size, options_.seed, options_.threads, kernels_, stats().distance_computations, progress_);
@@ -297,7 +305,8 @@ class FanngBuilder {
     std::vector<const float*> queries(size);
     for (std::size_t i = 0; i < size; ++i) queries[i] = mine[i];
     std::iota(own.begin(), own.end(), 0U);
-    stats().distance_computations += find_exact_lists(mine, {queries, own, count, ids, distances}, kernels_, options_.threads, progress_, "lists");
+    stats().distance_computations +=
+        find_exact_lists(mine, {queries, own, count, ids, distances}, kernels_, options_.threads, progress_, "lists");
     EdgeLists pruned(size, kForward);
     parallel_for(size, 64, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
       std::vector<Edge> candidates;
@@ -355,7 +364,8 @@ class FanngBuilder {
           search.search(sampled[c], scanned(), scanned(), reach, scratch, places[c]);
           for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
             gather(scratch, i, scanned(), group.first, w);
-            w.writer.write(ordered()[group.first + scratch.queries[i]], ordered(), w.candidates, neighbors(), w.sorted.data(), w.distances.data());
+            w.writer.write(ordered()[group.first + scratch.queries[i]], ordered(), w.candidates, neighbors(), w.sorted.data(),
+                           w.distances.data());
             for (std::uint32_t& place : w.sorted) place -= static_cast<std::uint32_t>(group.first);
             right += truth.hits(firsts[c] + i, w.sorted, w.distances);
           }
@@ -365,7 +375,8 @@ class FanngBuilder {
       stats().distance_computations += computed;
       return static_cast<double>(right) / static_cast<double>(points.size() * neighbors());
     };
-    // The exchange that follows mends about half of what is missing (measured at recalls near 0.97). The sample is small: ask for a little more.
+    // The exchange that follows mends about half of what is missing (measured at recalls near 0.97). The sample is small: ask for a little
+    // more.
     const double goal = 0.85 * (1 - options_.recall_target) * 2;
     // What is missing falls about exponentially with the reach: two or three looks settle it.
     float reach = 1.1F, earlier_reach = 0;
@@ -386,18 +397,20 @@ class FanngBuilder {
     return reach;
   }
 
-  // The candidates a search left for its i-th query as places, without the query, about in order of distance; their squared distances in packed units are
-  // left in `w.keys`.
+  // The candidates a search left for its i-th query as places, without the query, about in order of distance; their squared distances in
+  // packed units are left in `w.keys`.
   void gather(CellSearch::Scratch& scratch, std::size_t i, std::size_t keep, std::size_t first, Writing& w) const {
     kernels::Reservoir& reservoir = scratch.reservoirs[scratch.lanes[i]];
     kernels_.finish(&reservoir, keep, 8);
     w.found.clear();
     for (std::uint32_t entry = 0; entry < reservoir.count; ++entry)
-      if (reservoir.slots[entry] != scratch.queries[i]) w.found.push_back({static_cast<std::uint32_t>(first + reservoir.slots[entry]), reservoir.norm - 2 * reservoir.scores[entry]});
+      if (reservoir.slots[entry] != scratch.queries[i])
+        w.found.push_back({static_cast<std::uint32_t>(first + reservoir.slots[entry]), reservoir.norm - 2 * reservoir.scores[entry]});
     sort_by_counting(reservoir.norm - 2 * reservoir.threshold, w);
   }
 
-  // Sorts `w.found` into `w.candidates` and `w.keys` by counting in steps of the farthest distance: near enough, and much quicker than sorting.
+  // Sorts `w.found` into `w.candidates` and `w.keys` by counting in steps of the farthest distance: near enough, and much quicker than
+  // sorting.
   static void sort_by_counting(float farthest, Writing& w) {
     constexpr std::size_t kSteps = 512;
     const float steps = farthest > 0 ? static_cast<float>(kSteps - 1) / farthest : 0.0F;
@@ -443,9 +456,11 @@ class FanngBuilder {
               while (copies < measured && w.distances[copies] == 0) ++copies;
               const std::size_t skipped = copies - std::min(copies, kCopies);
               inside.clear();
-              for (std::size_t j = skipped; j < considered; ++j) inside.push_back(w.candidates[j] - static_cast<std::uint32_t>(group.first));
+              for (std::size_t j = skipped; j < considered; ++j)
+                inside.push_back(w.candidates[j] - static_cast<std::uint32_t>(group.first));
               std::uint32_t* forward = forward_.data() + place * kForward;
-              const std::size_t chosen = packed.prune(inside, std::span(w.keys).subspan(skipped, considered - skipped), kForward, forward, w.packed);
+              const std::size_t chosen =
+                  packed.prune(inside, std::span(w.keys).subspan(skipped, considered - skipped), kForward, forward, w.packed);
               for (std::size_t e = 0; e < chosen; ++e) forward[e] += static_cast<std::uint32_t>(group.first);
               forward_counts_[place] = static_cast<std::uint8_t>(chosen);
             }
@@ -457,8 +472,8 @@ class FanngBuilder {
     stats().distance_computations += computed;
   }
 
-  // A point may have missed a neighbour that did find it. Every point tells those on its list that would want it and, as far as a sketch of their
-  // lists tells, do not have it.
+  // A point may have missed a neighbour that did find it. Every point tells those on its list that would want it and, as far as a sketch of
+  // their lists tells, do not have it.
   void exchange() {
     constexpr std::size_t kSketchWords = 16;  // 1,024 bits, of which a list of a hundred sets a tenth
     const auto bit_of = [](std::uint32_t place) { return (place * 0x9e3779b1U) >> 22; };
@@ -534,8 +549,8 @@ class FanngBuilder {
     std::uint32_t vertex, point;
   };
 
-  // Going downhill to a point must not stop at one of the point's own nearest. Such a vertex has an edge to the point or to one that is nearer to the
-  // point, and that would be among its nearest too: no distance is needed to see it.
+  // Going downhill to a point must not stop at one of the point's own nearest. Such a vertex has an edge to the point or to one that is
+  // nearer to the point, and that would be among its nearest too: no distance is needed to see it.
   std::vector<Trap> find_traps(std::size_t known) {
     constexpr std::size_t kPiece = 2048;
     std::vector<std::vector<Trap>> found((size_ + kPiece - 1) / kPiece);
@@ -627,9 +642,8 @@ class FanngBuilder {
             }
             packed_->may_be_nearer(ends, lengths, scratch);
             const std::size_t words = (ends.size() + 15) / 16;
-            some += edges_->prune(p, candidates, rows, kernels_, [&](std::size_t i, std::size_t j) {
-              return (scratch.masks[i * words + j / 16] >> (j % 16) & 1) != 0;
-            });
+            some += edges_->prune(p, candidates, rows, kernels_,
+                                  [&](std::size_t i, std::size_t j) { return (scratch.masks[i * words + j / 16] >> (j % 16) & 1) != 0; });
           }
           computed += some + scratch.computed;
         },
@@ -647,8 +661,10 @@ class FanngBuilder {
 
   static void finish_candidates(std::size_t vertex, std::vector<Edge>& candidates) {
     std::sort(candidates.begin(), candidates.end());
-    candidates.erase(std::unique(candidates.begin(), candidates.end(), [](const Edge& a, const Edge& b) { return a.end == b.end; }), candidates.end());
-    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](const Edge& edge) { return edge.end == vertex; }), candidates.end());
+    candidates.erase(std::unique(candidates.begin(), candidates.end(), [](const Edge& a, const Edge& b) { return a.end == b.end; }),
+                     candidates.end());
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](const Edge& edge) { return edge.end == vertex; }),
+                     candidates.end());
   }
 
   void certify() {
@@ -698,8 +714,9 @@ class FanngBuilder {
     judge_recall();
   }
 
-  // Lists by backtrack search from each point's own vertex. How many distances that takes is settled on the sample: twice as many until they reach the
-  // recall. Where looking at all pairs would be quicker it is done instead; where both would take hours, the lists stay as they are.
+  // Lists by backtrack search from each point's own vertex. How many distances that takes is settled on the sample: twice as many until
+  // they reach the recall. Where looking at all pairs would be quicker it is done instead; where both would take hours, the lists stay as
+  // they are.
   void search_for_more(const RecallSample& truth) {
     constexpr std::size_t kMostDistances = 32768;
     constexpr std::size_t kExactUpTo = 200000;
@@ -734,20 +751,24 @@ class FanngBuilder {
     };
     for (std::size_t budget = std::min(most, 8 * neighbors()); budget <= most; budget *= 2) {
       std::atomic<std::size_t> right{0};
-      search(truth.points().size(), budget, [&](std::size_t i) { return place_[truth.points()[i]]; }, [&](std::size_t i, std::size_t place, Writing& w) {
-        const std::size_t count = std::min(neighbors(), w.candidates.size());
-        w.sorted.resize(count);
-        w.distances.resize(count);
-        w.writer.write(rows[place], rows, w.candidates, count, w.sorted.data(), w.distances.data());
-        for (std::uint32_t& id : w.sorted) id = order_[id];
-        right += truth.hits(i, w.sorted, w.distances);
-      });
+      search(
+          truth.points().size(), budget, [&](std::size_t i) { return place_[truth.points()[i]]; },
+          [&](std::size_t i, std::size_t place, Writing& w) {
+            const std::size_t count = std::min(neighbors(), w.candidates.size());
+            w.sorted.resize(count);
+            w.distances.resize(count);
+            w.writer.write(rows[place], rows, w.candidates, count, w.sorted.data(), w.distances.data());
+            for (std::uint32_t& id : w.sorted) id = order_[id];
+            right += truth.hits(i, w.sorted, w.distances);
+          });
       if (static_cast<double>(right) < options_.recall_target * static_cast<double>(truth.points().size() * neighbors())) continue;
-      search(size_, budget, [](std::size_t i) { return i; }, [&](std::size_t, std::size_t place, Writing& w) {
-        fill_up(place, w.candidates);
-        write_list(place, w.candidates, w);
-        if (beyond_.size() > 0) keep_beyond(place, std::span(w.sorted).subspan(neighbors()));
-      });
+      search(
+          size_, budget, [](std::size_t i) { return i; },
+          [&](std::size_t, std::size_t place, Writing& w) {
+            fill_up(place, w.candidates);
+            write_list(place, w.candidates, w);
+            if (beyond_.size() > 0) keep_beyond(place, std::span(w.sorted).subspan(neighbors()));
+          });
       stats().recall = truth.recall(result_.lists);
       watch_.lap(stats(), "search");
       return;
@@ -755,8 +776,9 @@ class FanngBuilder {
     if (size_ <= kExactUpTo || options_.start == Start::kRandom) {
       std::vector<const float*> queries(size_);
       for (std::size_t i = 0; i < size_; ++i) queries[i] = rows_[i];
-      stats().distance_computations += find_exact_lists(
-          rows_, {queries, identity(), neighbors(), result_.lists.all_ids(), result_.lists.all_distances()}, kernels_, options_.threads, progress_, "search");
+      stats().distance_computations +=
+          find_exact_lists(rows_, {queries, identity(), neighbors(), result_.lists.all_ids(), result_.lists.all_distances()}, kernels_,
+                           options_.threads, progress_, "search");
       stats().recall = truth.recall(result_.lists);
       add_note("no search through the graph reached the recall asked for: all pairs were looked at");
     }
@@ -794,8 +816,8 @@ class FanngBuilder {
     if (size_ < std::max(kExactBelow, 8 * depth())) return start_from_partition();  // looking at all pairs is quicker
     if (known < std::min(2 * neighbors(), size_ - 1)) {
       start_from_partition();
-      add_note(fmt::format("the previous graph keeps {} candidates a point and lists of {} need {}: built from a partition instead", known, neighbors(),
-                           2 * neighbors()));
+      add_note(fmt::format("the previous graph keeps {} candidates a point and lists of {} need {}: built from a partition instead", known,
+                           neighbors(), 2 * neighbors()));
       return;
     }
     take_order(previous_->order_);
@@ -814,7 +836,8 @@ class FanngBuilder {
       const double reached = stats().recall;
       stats().recall_sample = 0;
       start_from_partition();
-      add_note(fmt::format("from the previous graph the lists reached a recall of {:.4f}, too little: built from a partition instead", reached));
+      add_note(
+          fmt::format("from the previous graph the lists reached a recall of {:.4f}, too little: built from a partition instead", reached));
       return;
     }
     take_previous_edges();
@@ -823,8 +846,8 @@ class FanngBuilder {
     certify();
   }
 
-  // Every point looks at its earlier candidates, at those of its three nearest, and at a few random ones, by which parts that have drifted together
-  // find each other.
+  // Every point looks at its earlier candidates, at those of its three nearest, and at a few random ones, by which parts that have drifted
+  // together find each other.
   void list_from_previous() {
     constexpr std::size_t kHelpers = 3;
     constexpr std::size_t kStrangers = 4;
@@ -935,13 +958,13 @@ class FanngBuilder {
   std::size_t size_;
   Stopwatch watch_;
   FanngResult result_;
-  std::vector<std::uint32_t> order_;  // the point at each place
-  std::vector<std::uint32_t> place_;  // the place of each point
-  Buffer<float> ordered_data_;        // the rows by place
+  std::vector<std::uint32_t> order_;      // the point at each place
+  std::vector<std::uint32_t> place_;      // the place of each point
+  Buffer<float> ordered_data_;            // the rows by place
   std::unique_ptr<PackedPoints> packed_;  // the same for quick comparisons; none where there are few
-  std::unique_ptr<EdgeLists> edges_;  // by place
-  Buffer<std::uint32_t> beyond_;      // for each place, candidates that come after its list
-  Buffer<std::uint32_t> forward_;     // for each place, the edges chosen from its own neighbours
+  std::unique_ptr<EdgeLists> edges_;      // by place
+  Buffer<std::uint32_t> beyond_;          // for each place, candidates that come after its list
+  Buffer<std::uint32_t> forward_;         // for each place, the edges chosen from its own neighbours
   std::vector<std::uint8_t> forward_counts_;
 };
 
@@ -952,8 +975,9 @@ FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fan
   if (options.start == Start::kPrevious) {
     if (previous == nullptr) throw InvalidArgument("start is previous, but no previous graph was given");
     if (previous->size() != rows.size() || previous->dimension() != rows.dimension())
-      throw InvalidArgument(fmt::format("the previous graph is of {} points of dimension {}, the embeddings are {} of dimension {}; they must agree",
-                                        previous->size(), previous->dimension(), rows.size(), rows.dimension()));
+      throw InvalidArgument(
+          fmt::format("the previous graph is of {} points of dimension {}, the embeddings are {} of dimension {}; they must agree",
+                      previous->size(), previous->dimension(), rows.size(), rows.dimension()));
   }
   return FanngBuilder(rows, options, previous, progress).build();
 }

@@ -27,7 +27,8 @@ void NeighborLists::validate() const {
       if (!std::isfinite(squared[place]) || squared[place] < 0)
         fail(place, fmt::format("distance {} is not a squared distance", squared[place]));
       if (place > 0 && squared[place] < squared[place - 1])
-        fail(place, fmt::format("distance {} is smaller than the one before, {}; lists go nearest first", squared[place], squared[place - 1]));
+        fail(place,
+             fmt::format("distance {} is smaller than the one before, {}; lists go nearest first", squared[place], squared[place - 1]));
     }
   }
 }

@@ -51,9 +51,10 @@ void PackedPoints::distances(std::size_t point, std::span<const std::uint32_t> c
   for (std::size_t i = 0; i < candidates.size(); ++i) out[i] = norms_[point] - 2 * s.bars[i];
 }
 
-std::size_t PackedPoints::prune(std::span<const std::uint32_t> candidates, std::span<const float> distances, std::size_t most, std::uint32_t* chosen,
-                                Scratch& s) const {
-  constexpr std::size_t kBatch = 4;  // so many next candidates are compared with all later ones at once, though some of them may turn out occluded
+std::size_t PackedPoints::prune(std::span<const std::uint32_t> candidates, std::span<const float> distances, std::size_t most,
+                                std::uint32_t* chosen, Scratch& s) const {
+  constexpr std::size_t kBatch =
+      4;  // so many next candidates are compared with all later ones at once, though some of them may turn out occluded
   const std::size_t count = candidates.size(), panels = gather(candidates, s);
   s.bars.assign(panels * kPanelWidth, -1.0F);
   std::copy(distances.begin(), distances.end(), s.bars.begin());
@@ -75,7 +76,8 @@ std::size_t PackedPoints::prune(std::span<const std::uint32_t> candidates, std::
     }
     if (size == 0) break;
     const std::size_t from = batch[0] / kPanelWidth, width = panels - from;
-    kernels_.near_lanes(rows, norms, size, s.panels.data() + from * panel_bytes_, width, dimension(), s.bars.data() + from * kPanelWidth, masks);
+    kernels_.near_lanes(rows, norms, size, s.panels.data() + from * panel_bytes_, width, dimension(), s.bars.data() + from * kPanelWidth,
+                        masks);
     s.computed += size * width * kPanelWidth;
     for (std::size_t b = 0; b < size && kept < most; ++b) {
       if (is_in(occluded, batch[b])) continue;

@@ -10,7 +10,8 @@
 
 namespace smartmine {
 
-/// Points packed one by one, to be compared a few at a time in any selection. Immutable; concurrent use is safe, each with a Scratch of its own.
+/// Points packed one by one, to be compared a few at a time in any selection. Immutable; concurrent use is safe, each with a Scratch of its
+/// own.
 class PackedPoints {
  public:
   PackedPoints(const Rows& rows, const kernels::Kernels& kernels, unsigned threads);
@@ -37,13 +38,13 @@ class PackedPoints {
   /// Squared distances between a point and the candidates, in packed units.
   void distances(std::size_t point, std::span<const std::uint32_t> candidates, float* out, Scratch& scratch) const;
 
-  /// Of the candidates, ascending by their squared distances in packed units from some point, those that no one chosen before occludes, as far as the
-  /// packing tells. Writes at most `most` to `chosen` and returns their number.
+  /// Of the candidates, ascending by their squared distances in packed units from some point, those that no one chosen before occludes, as
+  /// far as the packing tells. Writes at most `most` to `chosen` and returns their number.
   std::size_t prune(std::span<const std::uint32_t> candidates, std::span<const float> distances, std::size_t most, std::uint32_t* chosen,
                     Scratch& scratch) const;
 
-  /// For each of the candidates, ascending by their true squared distances from some point, a bit for every other that it may be nearer to than that
-  /// point is: none that it is nearer to is left out. Written to `scratch.masks`, (count + 15) / 16 words a candidate.
+  /// For each of the candidates, ascending by their true squared distances from some point, a bit for every other that it may be nearer to
+  /// than that point is: none that it is nearer to is left out. Written to `scratch.masks`, (count + 15) / 16 words a candidate.
   void may_be_nearer(std::span<const std::uint32_t> candidates, std::span<const float> squared, Scratch& scratch) const;
 
  private:

@@ -71,7 +71,10 @@ Frame whole_frame(const Rows& rows, unsigned threads) {
 }
 
 const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std::size_t dimension) {
-  return kernels.bytes != nullptr && dimension <= kernels::kMaxByteDimension ? *kernels.bytes : kernels.floats;
+  // Few coordinates in 255 steps each tell too few points apart, and gain little.
+  constexpr std::size_t kFewCoordinates = 16;
+  return kernels.bytes != nullptr && dimension >= kFewCoordinates && dimension <= kernels::kMaxByteDimension ? *kernels.bytes
+                                                                                                             : kernels.floats;
 }
 
 float PackedRows::longest_row(const Rows& rows, unsigned threads) const {
@@ -79,7 +82,8 @@ float PackedRows::longest_row(const Rows& rows, unsigned threads) const {
   std::vector<float> longest((rows.size() + kPiece - 1) / kPiece, 0.0F);
   parallel_for(rows.size(), kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     for (std::size_t i = begin; i < end; ++i)
-      longest[begin / kPiece] = std::max(longest[begin / kPiece], table_->squared_distance(rows[i], frame_.centre.data(), rows.dimension()));
+      longest[begin / kPiece] =
+          std::max(longest[begin / kPiece], table_->squared_distance(rows[i], frame_.centre.data(), rows.dimension()));
   });
   return *std::max_element(longest.begin(), longest.end()) * frame_.scale * frame_.scale;
 }
@@ -87,7 +91,8 @@ float PackedRows::longest_row(const Rows& rows, unsigned threads) const {
 PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kernels& kernels, unsigned threads)
     : PackedRows(rows, frame, kernels, panel_kernels(kernels, rows.dimension()), threads) {}
 
-PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kernels& kernels, const kernels::PanelKernels& panels, unsigned threads)
+PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kernels& kernels, const kernels::PanelKernels& panels,
+                       unsigned threads)
     : size_(rows.size()),
       frame_(frame),
       table_(&kernels),
@@ -105,9 +110,11 @@ PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kern
     }
   });
   error_ = *std::max_element(errors.begin(), errors.end());
-  // A sum of d products errs by at most d * eps of the sum of their sizes, which is at most (|q| + |c|)^2 / 2, and no coordinate exceeds the frame.
+  // A sum of d products errs by at most d * eps of the sum of their sizes, which is at most (|q| + |c|)^2 / 2, and no coordinate exceeds
+  // the frame.
   const float longest = 127.0F * std::sqrt(static_cast<float>(rows.dimension()));
-  rounding_ = 2 * static_cast<float>(rows.dimension() + 8) * std::numeric_limits<float>::epsilon() * 4 * std::min(longest * longest, longest_row(rows, threads));
+  rounding_ = 2 * static_cast<float>(rows.dimension() + 8) * std::numeric_limits<float>::epsilon() * 4 *
+              std::min(longest * longest, longest_row(rows, threads));
 }
 
 void assign_nearest(const Rows& rows, std::span<const std::uint32_t> ids, const PackedRows& packed, std::span<std::uint32_t> nearest,

@@ -20,8 +20,8 @@ struct Frame {
   kernels::Packing packing() const { return {centre.data(), scale, centre.size()}; }
 };
 
-/// The frame that suits a sample of the rows: their mean, and a scale that spends the 127 steps of a byte on nearly all coordinates. What lies
-/// outside is clipped.
+/// The frame that suits a sample of the rows: their mean, and a scale that spends the 127 steps of a byte on nearly all coordinates. What
+/// lies outside is clipped.
 Frame sampled_frame(const Rows& rows, unsigned threads);
 /// The frame that holds every row.
 Frame whole_frame(const Rows& rows, unsigned threads);

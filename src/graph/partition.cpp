@@ -20,7 +20,8 @@ constexpr std::uint64_t kStream = 0x5041;  // keeps these random numbers apart f
 
 // Reorders `points` so that every kPanelWidth of them, counted from the start, lie close together: splits them again and again between two
 // centres, always at a whole number of blocks.
-void split_into_blocks(const Rows& rows, std::span<std::uint32_t> points, const kernels::Kernels& kernels, std::vector<std::pair<float, std::uint32_t>>& along) {
+void split_into_blocks(const Rows& rows, std::span<std::uint32_t> points, const kernels::Kernels& kernels,
+                       std::vector<std::pair<float, std::uint32_t>>& along) {
   constexpr int kRefinements = 3;
   constexpr std::size_t kBlock = kernels::kPanelWidth;
   if (points.size() <= kBlock) return;
@@ -139,8 +140,9 @@ Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t 
       [&](std::size_t begin, std::size_t end, unsigned) {
         std::vector<std::pair<float, std::uint32_t>> along;
         for (std::size_t c = begin; c < end; ++c)
-          split_into_blocks(rows, std::span(partition.order).subspan(partition.cell_begins[c], partition.cell_begins[c + 1] - partition.cell_begins[c]),
-                            kernels, along);
+          split_into_blocks(
+              rows, std::span(partition.order).subspan(partition.cell_begins[c], partition.cell_begins[c + 1] - partition.cell_begins[c]),
+              kernels, along);
       },
       progress, "partition");
   return partition;

@@ -10,10 +10,11 @@
 
 namespace smartmine {
 
-/// The points in an order that keeps near ones together, cut into cells, and each cell from its start into blocks of kernels::kPanelWidth near points.
+/// The points in an order that keeps near ones together, cut into cells, and each cell from its start into blocks of kernels::kPanelWidth
+/// near points.
 struct Partition {
-  std::vector<std::uint32_t> order;       ///< The point that stands at each position.
-  std::vector<std::uint32_t> cell_begins; ///< Position of each cell's first point, and one past the last cell's end.
+  std::vector<std::uint32_t> order;        ///< The point that stands at each position.
+  std::vector<std::uint32_t> cell_begins;  ///< Position of each cell's first point, and one past the last cell's end.
   std::size_t cells() const { return cell_begins.size() - 1; }
 };
 

@@ -51,7 +51,8 @@ std::vector<TreeEdge> spanning_tree(const Rows& rows, const kernels::Kernels& ke
     tree.push_back({nearest[best], through[best], best});
     last = best;
   }
-  std::sort(tree.begin(), tree.end(), [](const TreeEdge& x, const TreeEdge& y) { return x.squared != y.squared ? x.squared < y.squared : x.b < y.b; });
+  std::sort(tree.begin(), tree.end(),
+            [](const TreeEdge& x, const TreeEdge& y) { return x.squared != y.squared ? x.squared < y.squared : x.b < y.b; });
   return tree;
 }
 
@@ -63,7 +64,8 @@ std::uint32_t root_of(std::vector<std::uint32_t>& parents, std::uint32_t i) {
 }  // namespace
 
 std::vector<std::vector<std::uint32_t>> separate(const Rows& rows, std::size_t smallest, std::uint64_t seed, unsigned threads,
-                                                 const kernels::Kernels& kernels, std::uint64_t& distance_computations, const Progress& progress) {
+                                                 const kernels::Kernels& kernels, std::uint64_t& distance_computations,
+                                                 const Progress& progress) {
   const std::size_t size = rows.size(), dimension = rows.dimension();
   std::vector<std::uint32_t> all(size);
   std::iota(all.begin(), all.end(), 0U);
@@ -92,7 +94,8 @@ std::vector<std::vector<std::uint32_t>> separate(const Rows& rows, std::size_t s
   std::iota(parents.begin(), parents.end(), 0U);
   for (std::size_t i = 0; i < cut; ++i) parents[root_of(parents, tree[i].b)] = root_of(parents, tree[i].a);
   std::vector<std::uint32_t> nearest(size);
-  assign_nearest(rows, all, PackedRows(sample, whole_frame(sample, threads), kernels, kernels.floats, threads), nearest, threads, progress, "partition");
+  assign_nearest(rows, all, PackedRows(sample, whole_frame(sample, threads), kernels, kernels.floats, threads), nearest, threads, progress,
+                 "partition");
   distance_computations += size * count;
   std::vector<std::size_t> sizes(count, 0);
   for (const std::uint32_t s : nearest) ++sizes[root_of(parents, s)];

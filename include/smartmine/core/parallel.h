@@ -17,7 +17,7 @@ using RangeWork = std::function<void(std::size_t begin, std::size_t end, unsigne
 /// Runs `work` over [0, count) in pieces of `grain`, handed out in order to `threads` threads (0: all cores).
 /// The calling thread takes part and is the only one that reports progress, under the name `stage`.
 /// The first exception of any piece is rethrown once all threads have stopped.
-void parallel_for(std::size_t count, std::size_t grain, unsigned threads, const RangeWork& work,
-                  const Progress& progress = {}, std::string_view stage = {});
+void parallel_for(std::size_t count, std::size_t grain, unsigned threads, const RangeWork& work, const Progress& progress = {},
+                  std::string_view stage = {});
 
 }  // namespace smartmine

@@ -31,9 +31,9 @@ class Rows {
 
 /// What one look at every value tells. `check_rows` makes it.
 struct RowsSummary {
-  bool unit_norm = true;     ///< Every row's length is within 1e-3 of 1.
-  double min_norm = 0;       ///< Shortest row.
-  double max_norm = 0;       ///< Longest row.
+  bool unit_norm = true;  ///< Every row's length is within 1e-3 of 1.
+  double min_norm = 0;    ///< Shortest row.
+  double max_norm = 0;    ///< Longest row.
 };
 
 /// Looks at every value once. Throws InvalidArgument naming the first row and column (in row order) that is NaN or

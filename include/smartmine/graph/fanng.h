@@ -21,19 +21,19 @@ enum class Start {
 
 /// Options for building a FANNG and the neighbour lists of its points; names in brackets are the paper's.
 struct FanngOptions {
-  std::size_t neighbors = 100;          ///< Length of each list (k); from 1 to the number of rows minus 1.
-  double recall_target = 0.98;          ///< Sampled recall the lists must reach; the work goes on until they do. (0, 1].
-  double success_target = 0.98;         ///< Traverse-add stops here, measured on fresh random pairs [98 %]. (0, 1).
-  bool certify = false;                 ///< Go on until success_target is reached also where that takes longer than the lists: over 32,768 points.
-                                        ///< Otherwise such a graph is what the lists give, and its success rate is measured and reported.
-  std::uint32_t max_degree = 64;        ///< Most edges kept a vertex, shortest first. From 4 to 1024.
-  std::uint32_t edge_candidates = 0;    ///< Nearest neighbours of a vertex considered for its edges, at least the list; 0: as many as certifying
-                                        ///< takes, or the list. More let descents succeed more often. At most 4096.
-  Start start = Start::kPartition;      ///< Where the build starts.
-  std::uint64_t seed = 1;               ///< Randomness is keyed by (seed, purpose, point), never by thread.
-  unsigned threads = 0;                 ///< 0: all cores. Never changes the result.
-  std::size_t recall_sample = 1000;     ///< Points whose lists are compared with exact search. At least 1.
-  bool refreshable = false;             ///< Keep in the graph what Start::kPrevious begins with: twice as many candidates a point.
+  std::size_t neighbors = 100;   ///< Length of each list (k); from 1 to the number of rows minus 1.
+  double recall_target = 0.98;   ///< Sampled recall the lists must reach; the work goes on until they do. (0, 1].
+  double success_target = 0.98;  ///< Traverse-add stops here, measured on fresh random pairs [98 %]. (0, 1).
+  bool certify = false;          ///< Go on until success_target is reached also where that takes longer than the lists: over 32,768 points.
+                                 ///< Otherwise such a graph is what the lists give, and its success rate is measured and reported.
+  std::uint32_t max_degree = 64;      ///< Most edges kept a vertex, shortest first. From 4 to 1024.
+  std::uint32_t edge_candidates = 0;  ///< Nearest neighbours of a vertex considered for its edges, at least the list; 0: as many as
+                                      ///< certifying takes, or the list. More let descents succeed more often. At most 4096.
+  Start start = Start::kPartition;   ///< Where the build starts.
+  std::uint64_t seed = 1;            ///< Randomness is keyed by (seed, purpose, point), never by thread.
+  unsigned threads = 0;              ///< 0: all cores. Never changes the result.
+  std::size_t recall_sample = 1000;  ///< Points whose lists are compared with exact search. At least 1.
+  bool refreshable = false;          ///< Keep in the graph what Start::kPrevious begins with: twice as many candidates a point.
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
 };
@@ -46,9 +46,9 @@ struct Found {
 
 /// How far a backtrack search goes.
 struct SearchOptions {
-  std::size_t neighbors = 10;                 ///< Results wanted (k).
-  std::size_t distance_computations = 1000;   ///< Stop after this many. At least `neighbors`.
-  std::uint32_t start = 0;                    ///< Vertex to start from.
+  std::size_t neighbors = 10;                ///< Results wanted (k).
+  std::size_t distance_computations = 1000;  ///< Stop after this many. At least `neighbors`.
+  std::uint32_t start = 0;                   ///< Vertex to start from.
 };
 
 /// A directed graph over N points whose edges are kept unless a shorter edge of the same vertex occludes them.
@@ -76,10 +76,10 @@ class Fanng {
  private:
   friend class FanngBuilder;
   std::size_t dimension_ = 0;
-  std::vector<std::uint64_t> offsets_;   // size() + 1 of them
+  std::vector<std::uint64_t> offsets_;  // size() + 1 of them
   std::vector<std::uint32_t> edges_;
-  // What a refresh starts from: the points in an order that keeps near ones together, and for the point at each place of that order candidates,
-  // as places too, the nearest first.
+  // What a refresh starts from: the points in an order that keeps near ones together, and for the point at each place of that order
+  // candidates, as places too, the nearest first.
   std::vector<std::uint32_t> order_;
   std::size_t candidates_per_point_ = 0;
   std::vector<std::uint32_t> candidates_;
@@ -94,8 +94,7 @@ struct FanngResult {
 
 /// Builds the graph over `rows` and the lists of all of them. `previous` is needed by Start::kPrevious alone and must
 /// be of the same size and dimension. Throws InvalidArgument for bad options or rows, Cancelled if `progress` says so.
-FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous = nullptr,
-                        const Progress& progress = {});
+FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous = nullptr, const Progress& progress = {});
 
 /// Whether exact search is the quicker way to lists of k for n points: what `--index auto` goes by.
 bool exact_is_faster(std::size_t size, std::size_t dimension, std::size_t neighbors);

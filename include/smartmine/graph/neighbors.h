@@ -45,26 +45,26 @@ class NeighborLists {
 
 /// What computing lists cost and what it reached. Every result carries one.
 struct NeighborStats {
-  std::string index;                              ///< "exact" or "fanng".
-  std::string kernel;                             ///< Instruction set of the kernels, e.g. "avx512vnni".
-  double seconds = 0;                             ///< All stages together, without reading or writing files.
-  std::map<std::string, double> stage_seconds;    ///< By stage.
-  std::uint64_t distance_computations = 0;        ///< Pairs whose distance was computed, in any precision.
-  double recall = 1;                              ///< Share of true neighbours found, on `recall_sample` points.
-  double recall_target = 0;                       ///< What was asked for.
-  std::size_t recall_sample = 0;                  ///< Points compared with exact search; 0: not measured (exact).
-  bool recall_reached = true;                     ///< False: every means was used up and recall is still too low.
-  double success_rate = 0;                        ///< Share of fresh random pairs that descend to their target (fanng).
-  double success_bound = 0;                       ///< Lower 95 % confidence bound of that share.
-  double success_target = 0;                      ///< What was asked for (fanng).
-  std::size_t success_pairs = 0;                  ///< Fresh pairs it was measured on.
-  bool success_reached = true;                    ///< The bound is at least the target.
-  double mean_degree = 0;                         ///< Edges a vertex (fanng).
-  std::size_t max_degree = 0;                     ///< Most edges of a vertex (fanng).
-  std::uint64_t edges_added = 0;                  ///< Edges traverse-add put in (fanng).
-  bool unit_norm = true;                          ///< False: rows differ from length 1; distances are plain Euclidean.
-  std::size_t peak_memory_bytes = 0;              ///< Of the whole process, so far.
-  std::string note;                               ///< What an operator should know, in words; mostly empty.
+  std::string index;                            ///< "exact" or "fanng".
+  std::string kernel;                           ///< Instruction set of the kernels, e.g. "avx512vnni".
+  double seconds = 0;                           ///< All stages together, without reading or writing files.
+  std::map<std::string, double> stage_seconds;  ///< By stage.
+  std::uint64_t distance_computations = 0;      ///< Pairs whose distance was computed, in any precision.
+  double recall = 1;                            ///< Share of true neighbours found, on `recall_sample` points.
+  double recall_target = 0;                     ///< What was asked for.
+  std::size_t recall_sample = 0;                ///< Points compared with exact search; 0: not measured (exact).
+  bool recall_reached = true;                   ///< False: every means was used up and recall is still too low.
+  double success_rate = 0;                      ///< Share of fresh random pairs that descend to their target (fanng).
+  double success_bound = 0;                     ///< Lower 95 % confidence bound of that share.
+  double success_target = 0;                    ///< What was asked for (fanng).
+  std::size_t success_pairs = 0;                ///< Fresh pairs it was measured on.
+  bool success_reached = true;                  ///< The bound is at least the target.
+  double mean_degree = 0;                       ///< Edges a vertex (fanng).
+  std::size_t max_degree = 0;                   ///< Most edges of a vertex (fanng).
+  std::uint64_t edges_added = 0;                ///< Edges traverse-add put in (fanng).
+  bool unit_norm = true;                        ///< False: rows differ from length 1; distances are plain Euclidean.
+  std::size_t peak_memory_bytes = 0;            ///< Of the whole process, so far.
+  std::string note;                             ///< What an operator should know, in words; mostly empty.
 };
 
 /// Lists and what they cost.

@@ -10,11 +10,19 @@
 
 namespace smartmine::kernels {
 
-namespace portable { extern const Kernels kTable; }
+namespace portable {
+extern const Kernels kTable;
+}
 #if defined(__x86_64__)
-namespace avx2 { extern const Kernels kTable; }
-namespace avx512 { extern const Kernels kTable; }
-namespace avx512vnni { extern const Kernels kTable; }
+namespace avx2 {
+extern const Kernels kTable;
+}
+namespace avx512 {
+extern const Kernels kTable;
+}
+namespace avx512vnni {
+extern const Kernels kTable;
+}
 #endif
 
 namespace {
@@ -28,8 +36,8 @@ std::vector<Level> levels() {
   std::vector<Level> all{{&portable::kTable, true}};
 #if defined(__x86_64__)
   const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool wide = fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool wide = fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
   all.push_back({&avx2::kTable, fma});
   all.push_back({&avx512::kTable, wide});
   all.push_back({&avx512vnni::kTable, wide && __builtin_cpu_supports("avx512vnni")});

@@ -16,15 +16,15 @@ inline constexpr size_t kMaxByteDimension = 16384;
 
 /// The best candidates of one query so far. A score is q.c - |c|^2 / 2 (plus a constant of the query): larger is nearer.
 struct Reservoir {
-  float threshold;   // only larger scores are let in
-  uint32_t count;    // entries in use
-  float* scores;     // `capacity` of each
-  uint32_t* slots;   // position of the candidate in the scan
-  float norm;        // |q|^2 in the units of the scores, constant included: squared distance = norm - 2 * score
-  float slack;       // distance that rounding may hide, in the units of the scores' square root
+  float threshold;      // only larger scores are let in
+  uint32_t count;       // entries in use
+  float* scores;        // `capacity` of each
+  uint32_t* slots;      // position of the candidate in the scan
+  float norm;           // |q|^2 in the units of the scores, constant included: squared distance = norm - 2 * score
+  float slack;          // distance that rounding may hide, in the units of the scores' square root
   float slack_squared;  // the same for a squared distance
-  bool overflowed;   // more candidates than fit lie within the slack of the last one kept
-  float near;        // score of the candidate that the reach of a search is measured by, or a little less
+  bool overflowed;      // more candidates than fit lie within the slack of the last one kept
+  float near;           // score of the candidate that the reach of a search is measured by, or a little less
 };
 
 /// Points packed for a scan: coordinates less `centre`, times `scale`, panel after panel.
@@ -36,11 +36,11 @@ struct Packing {
 
 /// A block of queries against a run of panels.
 struct Scan {
-  const void* queries;    // pack_query's output, one after another
+  const void* queries;  // pack_query's output, one after another
   size_t query_count;
-  const void* panels;     // pack_panel's output, one after another
+  const void* panels;  // pack_panel's output, one after another
   size_t panel_count;
-  uint32_t first_slot;    // slot of the first panel's first candidate
+  uint32_t first_slot;  // slot of the first panel's first candidate
   size_t dimension;
   Reservoir* reservoirs;  // one a query
   size_t keep;            // best candidates to keep (k)
@@ -49,20 +49,20 @@ struct Scan {
 
 /// Some queries against a few blocks: panels with a centre each. A query looks into a block only if the block's centre is near enough.
 struct BlockScan {
-  const void* queries;      // pack_query's output, one after another
-  const uint16_t* chosen;   // the queries that take part
-  size_t chosen_count;      // at most kMaxChosen
-  const void* centres;      // pack_panel's output: the centres of the blocks, a lane each
-  const void* panels;       // the blocks
-  size_t panel_count;       // at most kPanelWidth
+  const void* queries;     // pack_query's output, one after another
+  const uint16_t* chosen;  // the queries that take part
+  size_t chosen_count;     // at most kMaxChosen
+  const void* centres;     // pack_panel's output: the centres of the blocks, a lane each
+  const void* panels;      // the blocks
+  size_t panel_count;      // at most kPanelWidth
   uint32_t first_slot;
   size_t dimension;
   Reservoir* reservoirs;
   size_t keep;
   size_t capacity;
-  size_t near;              // a block is near if its centre's squared distance is under `reach` times that of the near-th best candidate
+  size_t near;  // a block is near if its centre's squared distance is under `reach` times that of the near-th best candidate
   float reach;
-  void* bars;               // set_bars' output
+  void* bars;  // set_bars' output
   void* centre_bars;
   const float* next_panel;  // what will be scanned next, if anything: fetched ahead
 };
@@ -85,12 +85,13 @@ struct PanelKernels {
   /// (and whatever lies within the slack of them).
   void (*scan)(const Scan& scan);
   /// Prepares what scan_blocks compares with, a 32-bit word a reservoir, for the chosen reservoirs, each finished.
-  void (*set_bars)(Reservoir* reservoirs, const uint16_t* chosen, size_t count, size_t keep, size_t near, float reach, void* bars, void* centre_bars);
+  void (*set_bars)(Reservoir* reservoirs, const uint16_t* chosen, size_t count, size_t keep, size_t near, float reach, void* bars,
+                   void* centre_bars);
   /// As BlockScan says; returns how many distances it computed.
   size_t (*scan_blocks)(const BlockScan& scan);
   /// For each of `row_count` packed rows and each panel, a mask of the lanes whose squared distance (in packed units) is under their bar.
-  void (*near_lanes)(const void* const* rows, const float* norms, size_t row_count, const void* panels, size_t panel_count, size_t dimension,
-                     const float* bars, uint16_t* masks);
+  void (*near_lanes)(const void* const* rows, const float* norms, size_t row_count, const void* panels, size_t panel_count,
+                     size_t dimension, const float* bars, uint16_t* masks);
   /// A threshold below every score a real candidate can have.
   float lowest_score;
   /// What halving norms may add to a squared distance computed from scores, twice.

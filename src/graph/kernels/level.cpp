@@ -16,8 +16,8 @@ extern const Kernels kTable;
 namespace {
 
 #if defined(__AVX512F__)
-constexpr size_t kLanes = 16;        // floats in a register
-constexpr size_t kTileQueries = 8;   // queries and panels of a tile: their sums fill the registers
+constexpr size_t kLanes = 16;       // floats in a register
+constexpr size_t kTileQueries = 8;  // queries and panels of a tile: their sums fill the registers
 constexpr size_t kTilePanels = 3;
 #elif defined(__AVX2__)
 constexpr size_t kLanes = 8;
@@ -218,8 +218,8 @@ void shrink(Reservoir* r, size_t keep, size_t capacity) {
 inline void let_in(Reservoir* r, const float* scores, unsigned passed, uint32_t slot) {
 #if defined(__AVX512F__)
   const __m512 values = _mm512_load_ps(scores);
-  const __m512i lanes = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(slot)),
-                                         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  const __m512i lanes =
+      _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(slot)), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   // Compressing in registers and storing all of it: storing under a compress mask is slow on some chips.
   _mm512_storeu_ps(r->scores + r->count, _mm512_maskz_compress_ps(static_cast<__mmask16>(passed), values));
   _mm512_storeu_si512(r->slots + r->count, _mm512_maskz_compress_epi32(static_cast<__mmask16>(passed), lanes));
@@ -317,7 +317,8 @@ struct FloatTiles {
       for (size_t i = 0; i < kPanels * kParts; ++i) sums[q][i] = load(panels + i / kParts * stride + i % kParts * kLanes);
     for (size_t t = 0; t < dimension; ++t) {
       Floats column[kPanels * kParts];
-      for (size_t i = 0; i < kPanels * kParts; ++i) column[i] = load(panels + i / kParts * stride + (t + 1) * kPanelWidth + i % kParts * kLanes);
+      for (size_t i = 0; i < kPanels * kParts; ++i)
+        column[i] = load(panels + i / kParts * stride + (t + 1) * kPanelWidth + i % kParts * kLanes);
       for (size_t q = 0; q < kQueries; ++q) {
         const Floats value = Floats{} + queries[q][t];
         for (size_t i = 0; i < kPanels * kParts; ++i) sums[q][i] += value * column[i];
@@ -335,8 +336,8 @@ struct FloatTiles {
   }
 };
 
-// The scores of some queries, from the query-th on, against kPanels panels: a whole tile, or the first `count` of one whose other rows repeat the
-// last. `take(query, panel, sums)` gets each. `row(query)` gives the packed queries.
+// The scores of some queries, from the query-th on, against kPanels panels: a whole tile, or the first `count` of one whose other rows
+// repeat the last. `take(query, panel, sums)` gets each. `row(query)` gives the packed queries.
 template <class Tiles, size_t kQueries, size_t kPanels, class Row, class Take>
 inline __attribute__((always_inline)) void cover_tile(size_t query, size_t count, const float* panels, size_t dimension, const Row& row,
                                                       const Take& take) {
@@ -354,7 +355,8 @@ inline __attribute__((always_inline)) void cover_tile(size_t query, size_t count
 
 // All queries against kPanels panels. Few queries left over are padded: a small tile waits for its sums as long as a larger one.
 template <class Tiles, size_t kPanels, class Row, class Take>
-inline __attribute__((always_inline)) void cover_panels(size_t query_count, const float* panels, size_t dimension, const Row& row, const Take& take) {
+inline __attribute__((always_inline)) void cover_panels(size_t query_count, const float* panels, size_t dimension, const Row& row,
+                                                        const Take& take) {
   size_t query = 0;
   for (; query + kTileQueries <= query_count; query += kTileQueries)
     cover_tile<Tiles, kTileQueries, kPanels>(query, kTileQueries, panels, dimension, row, take);
@@ -367,8 +369,8 @@ inline __attribute__((always_inline)) void cover_panels(size_t query_count, cons
     cover_tile<Tiles, kTileQueries, kPanels>(query, left, panels, dimension, row, take);
 }
 
-// Covers a block with tiles; `take(query, panel, sums)` gets the scores of every pair once. Queries run inside panels, so that a panel stays in the
-// nearest cache.
+// Covers a block with tiles; `take(query, panel, sums)` gets the scores of every pair once. Queries run inside panels, so that a panel
+// stays in the nearest cache.
 template <class Tiles, class Row, class Take>
 inline void cover(const Row& row, size_t query_count, const void* panels, size_t panel_count, size_t dimension, const Take& take) {
   const float* panel_data = static_cast<const float*>(panels);
@@ -390,7 +392,8 @@ void scan(const Scan& scan) {
     for (size_t q = 0; q < count; ++q) bars[q] = Tiles::word(scan.reservoirs[from + q].threshold);
     const float* queries = static_cast<const float*>(scan.queries) + from * Tiles::query_words(scan.dimension);
     cover<Tiles>([&](size_t query) { return queries + query * Tiles::query_words(scan.dimension); }, count, scan.panels, scan.panel_count,
-                 scan.dimension, [&](size_t query, size_t panel, const auto* sums) {
+                 scan.dimension,
+                 [&](size_t query, size_t panel, const auto* sums) {
                    const unsigned passed = Tiles::above(sums, bars[query]);
                    if (__builtin_expect(passed == 0, 1)) return;
                    Reservoir* r = scan.reservoirs + from + query;
@@ -408,7 +411,8 @@ void scan(const Scan& scan) {
 inline float centre_bar(const Reservoir& r, float reach) { return 0.5F * (r.norm - reach * (r.norm - 2 * r.near)); }
 
 template <class Tiles>
-void set_bars(Reservoir* reservoirs, const uint16_t* chosen, size_t count, size_t keep, size_t near, float reach, void* bars, void* centre_bars) {
+void set_bars(Reservoir* reservoirs, const uint16_t* chosen, size_t count, size_t keep, size_t near, float reach, void* bars,
+              void* centre_bars) {
   for (size_t i = 0; i < count; ++i) {
     Reservoir* r = reservoirs + chosen[i];
     measure_near(r, near, keep);
@@ -428,7 +432,8 @@ size_t scan_blocks(const BlockScan& scan) {
   uint16_t some[kMaxChosen + kPanelWidth];    // the queries that look into a block
   unsigned any = 0;
   cover_panels<Tiles, 1>(
-      scan.chosen_count, static_cast<const float*>(scan.centres), scan.dimension, [&](size_t place) { return queries + scan.chosen[place] * query_words; },
+      scan.chosen_count, static_cast<const float*>(scan.centres), scan.dimension,
+      [&](size_t place) { return queries + scan.chosen[place] * query_words; },
       [&](size_t place, size_t, const auto* sums) {
         const unsigned mask = Tiles::above(sums, centre_bars[scan.chosen[place]]);
         wanted[place] = static_cast<uint16_t>(mask);
@@ -516,7 +521,8 @@ inline int quantize(const Packing& packing, const float* row, int8_t* out, float
   for (size_t t = 0; t < packing.dimension; t += 16) {
     const size_t left = packing.dimension - t;
     const __mmask16 mask = left >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1U << left) - 1);
-    const __m512 exact = _mm512_mul_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, row + t), _mm512_maskz_loadu_ps(mask, packing.centre + t)), scale);
+    const __m512 exact =
+        _mm512_mul_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, row + t), _mm512_maskz_loadu_ps(mask, packing.centre + t)), scale);
     const __m512 clipped = _mm512_min_ps(bound, _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), bound), exact));
     const __m512i rounded = _mm512_cvtps_epi32(clipped);
     const __m512 lost = _mm512_sub_ps(exact, _mm512_cvtepi32_ps(rounded));
@@ -621,8 +627,8 @@ void gather_byte_panel(const void* rows, const uint32_t* ids, size_t count, size
   _mm512_storeu_si512(panel, _mm512_mask_blend_epi32(valid, _mm512_set1_epi32(-0x7fffffff), half));
 }
 
-// Adds the products of four pairs of bytes to each sum, the second four the same for all of them. Written out because compilers move the sums about
-// around the intrinsic.
+// Adds the products of four pairs of bytes to each sum, the second four the same for all of them. Written out because compilers move the
+// sums about around the intrinsic.
 inline __m512i add_products(__m512i sums, __m512i unsigned_bytes, const int32_t* signed_bytes) {
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(unsigned_bytes), "m"(*signed_bytes));
   return sums;
@@ -675,8 +681,9 @@ struct ByteTiles {
   static inline void store(const Sum* sums, float* out) { _mm512_storeu_ps(out, _mm512_cvtepi32_ps(*sums)); }
 };
 
-constexpr PanelKernels kBytes{byte_panel_bytes, byte_query_bytes, pack_byte_panel, pack_byte_query, gather_byte_panel, scores<ByteTiles>, scan<ByteTiles>, set_bars<ByteTiles>, scan_blocks<ByteTiles>,
-                              near_lanes<ByteTiles>, -1073741824.0F, 2.0F};
+constexpr PanelKernels kBytes{byte_panel_bytes,       byte_query_bytes,      pack_byte_panel, pack_byte_query,
+                              gather_byte_panel,      scores<ByteTiles>,     scan<ByteTiles>, set_bars<ByteTiles>,
+                              scan_blocks<ByteTiles>, near_lanes<ByteTiles>, -1073741824.0F,  2.0F};
 #define SMARTMINE_BYTES &kBytes
 #else
 #define SMARTMINE_BYTES nullptr
@@ -696,9 +703,14 @@ void ranks(const float* keys, size_t count, uint32_t* places) {
 
 }  // namespace
 
-const Kernels kTable{SMARTMINE_STRING(SMARTMINE_LEVEL), squared_distance, dot, squared_distances, finish, ranks,
-                     {float_panel_bytes, float_query_bytes, pack_float_panel, pack_float_query, gather_float_panel, scores<FloatTiles>, scan<FloatTiles>, set_bars<FloatTiles>,
-                      scan_blocks<FloatTiles>, near_lanes<FloatTiles>, -__builtin_inff(), 0.0F},
+const Kernels kTable{SMARTMINE_STRING(SMARTMINE_LEVEL),
+                     squared_distance,
+                     dot,
+                     squared_distances,
+                     finish,
+                     ranks,
+                     {float_panel_bytes, float_query_bytes, pack_float_panel, pack_float_query, gather_float_panel, scores<FloatTiles>,
+                      scan<FloatTiles>, set_bars<FloatTiles>, scan_blocks<FloatTiles>, near_lanes<FloatTiles>, -__builtin_inff(), 0.0F},
                      SMARTMINE_BYTES};
 
 }  // namespace smartmine::kernels::SMARTMINE_LEVEL
