@@ -177,7 +177,7 @@ class FanngBuilder {
   struct Writing {
     explicit Writing(const kernels::Kernels& kernels) : writer(kernels) {}
     ListWriter writer;
-    std::vector<std::uint32_t> candidates, sorted, begins;
+    std::vector<std::uint32_t> candidates, sorted, begins, inside;
     std::vector<Found> found;
     std::vector<float> distances, keys;
     PackedPoints::Scratch packed;
@@ -197,11 +197,26 @@ class FanngBuilder {
     order_ties(list, lengths);
   }
 
-  // Remembers up to beyond() candidates that come after the list.
-  void keep_beyond(std::size_t place, std::span<const std::uint32_t> candidates) {
-    std::uint32_t* kept = beyond_.data() + place * beyond();
-    const std::size_t count = std::min(beyond(), candidates.size());
-    std::copy_n(candidates.begin(), count, kept);
+  // Room for the candidates that come after each list; where the graph is to be refreshed later it keeps them, and the list before them.
+  void make_room_beyond() {
+    if (options_.refreshable) {
+      result_.graph.candidates_per_point_ = neighbors() + beyond();
+      result_.graph.candidates_.resize(size_ * result_.graph.candidates_per_point_);
+    } else {
+      beyond_ = Buffer<std::uint32_t>(size_ * beyond());
+    }
+  }
+  std::uint32_t* beyond_of(std::size_t place) {
+    if (!options_.refreshable) return beyond_.data() + place * beyond();
+    return result_.graph.candidates_.data() + place * result_.graph.candidates_per_point_ + neighbors();
+  }
+
+  // Remembers the candidates of the point at `place`, in order, at most as many as there is room for after the list.
+  void keep_candidates(std::size_t place, std::span<const std::uint32_t> candidates) {
+    std::uint32_t* kept = beyond_of(place);
+    if (options_.refreshable) std::copy_n(candidates.begin(), neighbors(), kept - neighbors());
+    const std::size_t count = std::min(beyond(), candidates.size() - neighbors());
+    std::copy_n(candidates.begin() + static_cast<std::ptrdiff_t>(neighbors()), count, kept);
     std::fill(kept + count, kept + beyond(), static_cast<std::uint32_t>(place));
   }
 
@@ -218,7 +233,7 @@ class FanngBuilder {
   };
 
   void start_from_partition() {
-    beyond_ = Buffer<std::uint32_t>(size_ * beyond());
+    make_room_beyond();
     forward_ = Buffer<std::uint32_t>(size_ * kForward);
     forward_counts_.assign(size_, 0);
     std::vector<Group> groups = group_points();
@@ -325,7 +340,7 @@ class FanngBuilder {
         for (std::size_t j = 0; j < neighbors(); ++j) list[j] = order_[near[j]];
         std::copy_n(lengths, neighbors(), result_.lists.distances(order_[place]).begin());
         order_ties(list, result_.lists.distances(order_[place]));
-        keep_beyond(place, near.subspan(neighbors()));
+        keep_candidates(place, near);
       }
     });
   }
@@ -429,6 +444,24 @@ class FanngBuilder {
     }
   }
 
+  // Edges from the point at `place` to its candidates, pruned in bytes. The first `measured` of them are in true order, with their
+  // distances in `w.distances`. Points are packed from the place `first` on.
+  void choose_forward(std::size_t place, std::size_t measured, std::size_t first, const PackedPoints& packed, Writing& w) {
+    for (std::size_t j = 0; j < measured; ++j) w.keys[j] = w.distances[j] * packed.squared_scale();
+    const std::size_t considered = std::min(w.candidates.size(), std::max(measured, asked_depth()));
+    // Copies of the point do not occlude each other; a few of them are enough.
+    std::size_t copies = 0;
+    while (copies < measured && w.distances[copies] == 0) ++copies;
+    const std::size_t skipped = copies - std::min(copies, kCopies);
+    w.inside.clear();
+    for (std::size_t j = skipped; j < considered; ++j) w.inside.push_back(w.candidates[j] - static_cast<std::uint32_t>(first));
+    std::uint32_t* forward = forward_.data() + place * kForward;
+    const std::size_t chosen =
+        packed.prune(w.inside, std::span(w.keys).subspan(skipped, considered - skipped), kForward, forward, w.packed);
+    for (std::size_t e = 0; e < chosen; ++e) forward[e] += static_cast<std::uint32_t>(first);
+    forward_counts_[place] = static_cast<std::uint8_t>(chosen);
+  }
+
   void search_cells(const Group& group) {
     const CellSearch& search = *group.search;
     const PackedPoints& packed = *group.packed;
@@ -439,7 +472,6 @@ class FanngBuilder {
         [&](std::size_t begin, std::size_t end, unsigned worker) {
           CellSearch::Scratch& scratch = scratches[worker];
           Writing w(kernels_);
-          std::vector<std::uint32_t> inside;  // candidates counted from the group's first place
           for (std::size_t c = begin; c < end; ++c) {
             search.search(search.chunks()[c], std::min(depth(), group.size()), scanned(), group.reach, scratch);
             for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
@@ -448,21 +480,8 @@ class FanngBuilder {
               const std::size_t measured = std::min(scanned() - 1, w.candidates.size());
               write_list(place, std::span(w.candidates).first(measured), w);
               std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());  // now in true order, as far as they are measured
-              keep_beyond(place, std::span(w.candidates).subspan(neighbors()));
-              for (std::size_t j = 0; j < measured; ++j) w.keys[j] = w.distances[j] * packed.squared_scale();
-              const std::size_t considered = std::min(w.candidates.size(), std::max(measured, asked_depth()));
-              // Copies of the point do not occlude each other; a few of them are enough.
-              std::size_t copies = 0;
-              while (copies < measured && w.distances[copies] == 0) ++copies;
-              const std::size_t skipped = copies - std::min(copies, kCopies);
-              inside.clear();
-              for (std::size_t j = skipped; j < considered; ++j)
-                inside.push_back(w.candidates[j] - static_cast<std::uint32_t>(group.first));
-              std::uint32_t* forward = forward_.data() + place * kForward;
-              const std::size_t chosen =
-                  packed.prune(inside, std::span(w.keys).subspan(skipped, considered - skipped), kForward, forward, w.packed);
-              for (std::size_t e = 0; e < chosen; ++e) forward[e] += static_cast<std::uint32_t>(group.first);
-              forward_counts_[place] = static_cast<std::uint8_t>(chosen);
+              keep_candidates(place, w.candidates);
+              choose_forward(place, measured, group.first, packed, w);
             }
           }
           computed += w.packed.computed;
@@ -567,7 +586,7 @@ class FanngBuilder {
           for (std::size_t point = begin; point < end; ++point) {
             const auto ids = result_.lists.ids(order_[point]);
             for (std::size_t j = 0; j < neighbors(); ++j) near[j] = place_[ids[j]];
-            std::copy_n(beyond_.data() + point * beyond(), known - neighbors(), near.begin() + static_cast<std::ptrdiff_t>(neighbors()));
+            std::copy_n(beyond_of(point), known - neighbors(), near.begin() + static_cast<std::ptrdiff_t>(neighbors()));
             rank[point] = 0;
             for (std::size_t j = known; j-- > 0;)
               if (near[j] != point) rank[near[j]] = static_cast<std::uint16_t>(j + 1);
@@ -693,7 +712,7 @@ class FanngBuilder {
 
   void start_randomly() {
     take_order(identity());
-    if (options_.refreshable) beyond_ = Buffer<std::uint32_t>(size_ * beyond());
+    make_room_beyond();
     edges_ = std::make_unique<EdgeLists>(size_, options_.max_degree);
     parallel_for(size_, 1024, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
       std::vector<Edge> candidates;
@@ -767,7 +786,7 @@ class FanngBuilder {
           [&](std::size_t, std::size_t place, Writing& w) {
             fill_up(place, w.candidates);
             write_list(place, w.candidates, w);
-            if (beyond_.size() > 0) keep_beyond(place, std::span(w.sorted).subspan(neighbors()));
+            keep_candidates(place, w.sorted);
           });
       stats().recall = truth.recall(result_.lists);
       watch_.lap(stats(), "search");
@@ -823,7 +842,9 @@ class FanngBuilder {
     take_order(previous_->order_);
     packed_ = std::make_unique<PackedPoints>(ordered(), kernels_, options_.threads);
     watch_.lap(stats(), "order");
-    beyond_ = Buffer<std::uint32_t>(size_ * beyond());
+    make_room_beyond();
+    forward_ = Buffer<std::uint32_t>(size_ * kForward);
+    forward_counts_.assign(size_, 0);
     list_from_previous();
     watch_.lap(stats(), "lists");
     exchange();
@@ -840,7 +861,7 @@ class FanngBuilder {
           fmt::format("from the previous graph the lists reached a recall of {:.4f}, too little: built from a partition instead", reached));
       return;
     }
-    take_previous_edges();
+    if (!certifies()) take_previous_edges();
     make_edges();
     watch_.lap(stats(), "edges");
     certify();
@@ -889,11 +910,12 @@ class FanngBuilder {
               farthest = std::max(farthest, w.keys[i]);
             }
             sort_by_counting(farthest, w);
-            const std::size_t measured = std::min(scanned() - 1, w.candidates.size());
+            const std::size_t measured = std::min(neighbors() + 8, w.candidates.size());
             some += measured;
             write_list(p, std::span(w.candidates).first(measured), w);
             std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());
-            keep_beyond(p, std::span(w.candidates).subspan(neighbors()));
+            keep_candidates(p, w.candidates);
+            if (certifies()) choose_forward(p, measured, 0, *packed_, w);
           }
           computed += some + w.packed.computed;
         },
@@ -903,8 +925,6 @@ class FanngBuilder {
 
   // The earlier edges stand for those chosen from the neighbours; the traps tell where they no longer do.
   void take_previous_edges() {
-    forward_ = Buffer<std::uint32_t>(size_ * kForward);
-    forward_counts_.assign(size_, 0);
     parallel_for(size_, 2048, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
       for (std::size_t p = begin; p < end; ++p)
         for (const std::uint32_t point : previous_->edges(order_[p]).first(std::min(kForward, previous_->edges(order_[p]).size())))
@@ -936,18 +956,7 @@ class FanngBuilder {
     });
     stats().mean_degree = static_cast<double>(graph.edges_.size()) / static_cast<double>(size_);
     stats().max_degree = most;
-    if (!options_.refreshable || beyond_.size() == 0) return;
-    // What a refresh begins with: the list and what came after it, as places.
-    graph.candidates_per_point_ = std::min(2 * neighbors(), size_ - 1);
-    graph.candidates_.resize(size_ * graph.candidates_per_point_);
-    parallel_for(size_, 2048, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
-      for (std::size_t p = begin; p < end; ++p) {
-        std::uint32_t* kept = graph.candidates_.data() + p * graph.candidates_per_point_;
-        for (const std::uint32_t id : result_.lists.ids(order_[p])) *kept++ = place_[id];
-        std::copy_n(beyond_.data() + p * beyond(), graph.candidates_per_point_ - neighbors(), kept);
-      }
-    });
-    graph.order_ = std::move(order_);
+    if (options_.refreshable) graph.order_ = std::move(order_);
   }
 
   Rows rows_;

@@ -29,11 +29,11 @@ struct FanngOptions {
   std::uint32_t max_degree = 64;      ///< Most edges kept a vertex, shortest first. From 4 to 1024.
   std::uint32_t edge_candidates = 0;  ///< Nearest neighbours of a vertex considered for its edges, at least the list; 0: as many as
                                       ///< certifying takes, or the list. More let descents succeed more often. At most 4096.
-  Start start = Start::kPartition;   ///< Where the build starts.
-  std::uint64_t seed = 1;            ///< Randomness is keyed by (seed, purpose, point), never by thread.
-  unsigned threads = 0;              ///< 0: all cores. Never changes the result.
-  std::size_t recall_sample = 1000;  ///< Points whose lists are compared with exact search. At least 1.
-  bool refreshable = false;          ///< Keep in the graph what Start::kPrevious begins with: twice as many candidates a point.
+  Start start = Start::kPartition;    ///< Where the build starts.
+  std::uint64_t seed = 1;             ///< Randomness is keyed by (seed, purpose, point), never by thread.
+  unsigned threads = 0;               ///< 0: all cores. Never changes the result.
+  std::size_t recall_sample = 1000;   ///< Points whose lists are compared with exact search. At least 1.
+  bool refreshable = false;           ///< Keep in the graph what Start::kPrevious begins with: twice as many candidates a point.
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
 };
