@@ -132,9 +132,9 @@ TEST_F(FanngFile, IsRefusedIfItIsNewerAndSaysWhichVersionIsRead) {
 
 TEST_F(FanngFile, IsRefusedIfItClaimsHugeCounts) {
   for (std::size_t field = 16; field < 56; field += 8) {
-    for (const unsigned char value : {0x7f, 0xff}) {
+    for (const char value : {'\x7f', '\xff'}) {
       std::string hostile = bytes_;
-      hostile.replace(field, 8, std::string(8, static_cast<char>(value)));
+      hostile.replace(field, 8, std::string(8, value));
       EXPECT_THAT(load_message(hostile), HasSubstr("damaged")) << field;
     }
   }

@@ -34,7 +34,7 @@ void check(const MadeRows& made, FanngOptions options, double recall = 0.975) {
   const FanngResult result = build_fanng(made.rows(), options, options.start == Start::kPrevious ? &previous : nullptr);
   EXPECT_EQ(test::fault_of(result.lists, made.rows()), "");
   EXPECT_EQ(result.stats.recall_reached, result.stats.recall >= options.recall_target);
-  EXPECT_EQ(result.stats.recall_reached, result.stats.note.find("recall") == std::string::npos) << result.stats.note;
+  EXPECT_TRUE(result.stats.recall_reached || result.stats.note.find("recall") != std::string::npos) << "silently low";
   EXPECT_GE(test::recall_of(result.lists, made.rows(), 200), recall);
   for (std::size_t vertex = 0; vertex < made.size(); ++vertex)
     for (const std::uint32_t end : result.graph.edges(vertex)) ASSERT_TRUE(end < made.size() && end != vertex);
@@ -125,6 +125,11 @@ TEST(FanngOnManyOddRows, TakesEveryDimension) {
     for (const Start start : {Start::kPartition, Start::kPrevious})
       check(clouds_of_rows(6000, dimension, 8, 0.5), {.neighbors = 20, .start = start});
   check(clustered_unit_rows(4200, 1000, 30), {.neighbors = 10});
+}
+
+TEST(FanngOnManyOddRows, TakesListsOfOneAndTwo) {
+  for (const Start start : {Start::kPartition, Start::kPrevious})
+    for (const std::size_t neighbors : {1, 2}) check(clustered_unit_rows(4500, 8, 30), {.neighbors = neighbors, .start = start});
 }
 
 TEST(FanngOnManyOddRows, TakesRowsFarFromTheOrigin) {

@@ -156,6 +156,21 @@ TEST(FanngFromPartition, KeepsToItsDegreeAndSaysWhatItReached) {
   }
 }
 
+TEST(FanngFromPartition, TakesAnyNumberOfEdgeCandidates) {
+  for (const std::size_t size : {1000, 5000}) {
+    const MadeRows made = clustered_unit_rows(size, 24, 50);
+    for (const std::uint32_t candidates : {1U, 30U, 700U, 4096U}) {
+      const FanngOptions options{.neighbors = 20, .edge_candidates = candidates, .threads = 1};
+      const FanngResult result = build_fanng(made.rows(), options);
+      EXPECT_EQ(fault_of(result.lists, made.rows()), "");
+      EXPECT_EQ(fault_of(result.graph, made.rows(), options.max_degree), "");
+      check_stats(result, options);
+      EXPECT_TRUE(result.stats.recall_reached);
+      EXPECT_NEAR(success_rate(result.graph, made.rows(), 3000), result.stats.success_rate, 0.03);
+    }
+  }
+}
+
 TEST(FanngFromRandomEdges, IsCertifiedAndFindsTheListsBySearching) {
   const MadeRows made = clustered_unit_rows(2000, 32, 30);
   const FanngOptions options{.neighbors = 20, .start = Start::kRandom, .threads = 1};
@@ -351,6 +366,7 @@ TEST(FanngOptions, NamesEachBadOptionItsValueAndTheRange) {
   for (const std::uint32_t value : {0U, 3U, 1025U})
     EXPECT_THAT(message([&](FanngOptions& o) { o.max_degree = value; }),
                 AllOf(HasSubstr(fmt::format("max_degree is {}", value)), HasSubstr("1024")));
+  EXPECT_THAT(message([](FanngOptions& o) { o.edge_candidates = 4097; }), AllOf(HasSubstr("edge_candidates is 4097"), HasSubstr("4096")));
   EXPECT_THAT(message([](FanngOptions& o) { o.recall_sample = 0; }), HasSubstr("recall_sample is 0"));
   EXPECT_NO_THROW((FanngOptions{.recall_target = 1, .max_degree = 1024, .recall_sample = 1}).validate());
 }

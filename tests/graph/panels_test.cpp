@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ using test::MadeRows;
 struct Way {
   const Kernels* level;
   const PanelKernels* panels;
+  std::string name() const { return std::string(level->name) + (panels == level->bytes ? "_bytes" : "_floats"); }
+  friend void PrintTo(const Way& way, std::ostream* out) { *out << way.name(); }
 };
 
 std::vector<Way> ways() {
@@ -76,6 +79,11 @@ struct Packed {
   }
   std::size_t panel_count() const { return (rows.size() + kPanelWidth - 1) / kPanelWidth; }
   const std::uint8_t* panel(std::size_t p) const { return panels.data() + p * kernels.panel_bytes(rows.dimension); }
+  std::vector<const void*> query_pointers() const {
+    std::vector<const void*> all;
+    for (std::size_t i = 0; i < rows.size(); ++i) all.push_back(query(i));
+    return all;
+  }
   const std::uint8_t* query(std::size_t i) const { return queries.data() + i * kernels.query_bytes(rows.dimension); }
   /// The true squared distance, in packed units.
   double distance(std::size_t a, std::size_t b) const {
@@ -180,9 +188,7 @@ class Panels : public testing::TestWithParam<Way> {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Every, Panels, testing::ValuesIn(ways()), [](const auto& way) {
-  return std::string(way.param.level->name) + (way.param.panels == way.param.level->bytes ? "_bytes" : "_floats");
-});
+INSTANTIATE_TEST_SUITE_P(Every, Panels, testing::ValuesIn(ways()), [](const auto& way) { return way.param.name(); });
 
 TEST_P(Panels, ScoreEveryPairWithinWhatPackingPromises) {
   for (const std::size_t dimension : {1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 64, 70, 128, 300, 1000}) {
@@ -313,6 +319,21 @@ TEST_P(Panels, GatheredFromPackedRowsScoreLikePackedOnes) {
   }
 }
 
+TEST_P(Panels, GiveTheScoresOfOneRowAsAScanFindsThem) {
+  for (const std::size_t dimension : {1, 6, 64, 131}) {
+    for (const std::size_t size : {1, 16, 17, 70}) {
+      const MadeRows rows = test::clouds_of_rows(size, dimension, 4, 0.4);
+      const Packed packed(kernels(), rows);
+      const auto scores = all_scores(packed);
+      for (std::size_t i = 0; i < size; ++i) {
+        std::vector<float> found(packed.panel_count() * kPanelWidth);
+        kernels().scores(packed.query(i), packed.panels.data(), packed.panel_count(), dimension, found.data());
+        for (std::size_t j = 0; j < size; ++j) ASSERT_EQ(found[j], scores[i][j]) << i << " to " << j;
+      }
+    }
+  }
+}
+
 TEST_P(Panels, NameTheLanesUnderTheirBars) {
   for (const std::size_t dimension : {1, 5, 64, 150}) {
     const MadeRows rows = test::clouds_of_rows(87, dimension, 6, 0.4);
@@ -322,8 +343,8 @@ TEST_P(Panels, NameTheLanesUnderTheirBars) {
     for (std::size_t j = 0; j < rows.size(); ++j) bars[j] = static_cast<float>(packed.distance(j, (j * 31 + 3) % rows.size()));
     for (const std::size_t count : {1, 3, 8, 20}) {
       std::vector<std::uint16_t> masks(count * packed.panel_count(), 0xabcd);
-      kernels().near_lanes(packed.queries.data(), packed.norms.data(), count, packed.panels.data(), packed.panel_count(), dimension,
-                           bars.data(), masks.data());
+      kernels().near_lanes(packed.query_pointers().data(), packed.norms.data(), count, packed.panels.data(), packed.panel_count(),
+                           dimension, bars.data(), masks.data());
       for (std::size_t i = 0; i < count; ++i) {
         for (std::size_t j = 0; j < bars.size(); ++j) {
           const bool named = (masks[i * packed.panel_count() + j / kPanelWidth] >> (j % kPanelWidth) & 1) != 0;
@@ -349,7 +370,8 @@ TEST_P(Panels, GatheredNameNoLaneWithoutARow) {
       kernels().gather_panel(packed.queries.data(), &first, 1, dimension, panel.data());
       const std::vector<float> bars(kPanelWidth, -1.0F);
       std::vector<std::uint16_t> masks(rows.size());
-      kernels().near_lanes(packed.queries.data(), packed.norms.data(), rows.size(), panel.data(), 1, dimension, bars.data(), masks.data());
+      kernels().near_lanes(packed.query_pointers().data(), packed.norms.data(), rows.size(), panel.data(), 1, dimension, bars.data(),
+                           masks.data());
       for (std::size_t i = 0; i < rows.size(); ++i)
         ASSERT_EQ(masks[i], 0) << "row " << i << " against " << first << ", dimension " << dimension;
     }
