@@ -72,6 +72,14 @@ double success_rate(const Fanng& graph, const Rows& rows, std::size_t pairs) {
   return static_cast<double>(arrived) / static_cast<double>(pairs);
 }
 
+// Whether the success rate in the stats is what walks made by the test itself come to, as far as the numbers of pairs can tell.
+void check_success_rate(const FanngResult& result, const Rows& rows) {
+  constexpr std::size_t kPairs = 10000;
+  const double claimed = result.stats.success_rate, seen = success_rate(result.graph, rows, kPairs);
+  const double variance = seen * (1 - seen) * (1.0 / kPairs + 1.0 / static_cast<double>(result.stats.success_pairs));
+  EXPECT_NEAR(claimed, seen, 4 * std::sqrt(variance) + 0.002) << "on " << result.stats.success_pairs << " pairs";
+}
+
 void check_stats(const FanngResult& result, const FanngOptions& options) {
   const NeighborStats& stats = result.stats;
   EXPECT_EQ(stats.index, "fanng");
@@ -84,7 +92,7 @@ void check_stats(const FanngResult& result, const FanngOptions& options) {
     EXPECT_THAT(stats.note, HasSubstr("recall"));
   }
   EXPECT_LE(stats.success_bound, stats.success_rate);
-  EXPECT_GE(stats.success_pairs, 1000U);
+  EXPECT_GE(stats.success_pairs, 200U);
   EXPECT_EQ(stats.success_reached, stats.success_bound >= options.success_target);
   std::size_t edges = 0, most = 0;
   for (std::size_t vertex = 0; vertex < result.graph.size(); ++vertex) {
@@ -113,9 +121,8 @@ void check(const FanngResult& result, const MadeRows& made, const FanngOptions& 
   const double recall = recall_of(result.lists, made.rows(), 500);
   EXPECT_GE(recall, options.recall_target - 0.005);
   EXPECT_NEAR(recall, result.stats.recall, 0.01);
-  const double rate = success_rate(result.graph, made.rows(), 4000);
-  EXPECT_GE(rate, options.success_target - 0.007);
-  EXPECT_NEAR(rate, result.stats.success_rate, 0.012);
+  EXPECT_GE(success_rate(result.graph, made.rows(), 4000), options.success_target - 0.008);
+  check_success_rate(result, made.rows());
 }
 
 TEST(FanngFromPartition, ReachesItsTargetsOnFewRows) {
@@ -152,7 +159,7 @@ TEST(FanngFromPartition, KeepsToItsDegreeAndSaysWhatItReached) {
     EXPECT_EQ(fault_of(result.graph, made.rows(), degree), "");
     check_stats(result, options);
     EXPECT_GE(recall_of(result.lists, made.rows(), 300), 0.97);
-    EXPECT_NEAR(success_rate(result.graph, made.rows(), 3000), result.stats.success_rate, 0.03);
+    check_success_rate(result, made.rows());
   }
 }
 
@@ -166,9 +173,22 @@ TEST(FanngFromPartition, TakesAnyNumberOfEdgeCandidates) {
       EXPECT_EQ(fault_of(result.graph, made.rows(), options.max_degree), "");
       check_stats(result, options);
       EXPECT_TRUE(result.stats.recall_reached);
-      EXPECT_NEAR(success_rate(result.graph, made.rows(), 3000), result.stats.success_rate, 0.03);
+      check_success_rate(result, made.rows());
     }
   }
+}
+
+TEST(FanngFromPartitionSlow, IsCertifiedBeyondThirtyTwoThousandRowsWhenAsked) {
+  const MadeRows made = clustered_unit_rows(33000, 16, 300);
+  FanngOptions options{.neighbors = 20, .certify = true, .threads = 1};
+  check(build_fanng(made.rows(), options), made, options);
+  options.certify = false;
+  const FanngResult result = build_fanng(made.rows(), options);
+  EXPECT_EQ(fault_of(result.lists, made.rows()), "");
+  EXPECT_EQ(fault_of(result.graph, made.rows(), options.max_degree), "");
+  check_stats(result, options);
+  EXPECT_GE(recall_of(result.lists, made.rows(), 300), 0.975);
+  check_success_rate(result, made.rows());
 }
 
 TEST(FanngFromRandomEdges, IsCertifiedAndFindsTheListsBySearching) {
@@ -191,7 +211,7 @@ TEST(FanngFromRandomEdges, HoldsForOtherTargets) {
     EXPECT_EQ(fault_of(result.graph, made.rows(), options.max_degree), "");
     check_stats(result, options);
     EXPECT_TRUE(result.stats.success_reached) << target;
-    EXPECT_NEAR(success_rate(result.graph, made.rows(), 4000), result.stats.success_rate, 0.03) << target;
+    check_success_rate(result, made.rows());
   }
 }
 
@@ -276,6 +296,7 @@ struct Build {
   std::string name;
   Start start;
   std::size_t size;
+  friend void PrintTo(const Build& build, std::ostream* out) { *out << build.name; }
 };
 
 class FanngBuild : public testing::TestWithParam<Build> {
@@ -337,7 +358,15 @@ TEST_P(FanngBuild, CanBeCancelledInEveryStage) {
     for (const unsigned threads : {1U, 3U}) {
       FanngOptions options = this->options();
       options.threads = threads;
-      EXPECT_THROW(build(options, [&](const ProgressEvent& event) { return event.stage != stage; }), Cancelled) << stage;
+      bool refused = false;  // with several threads a short stage may end before the calling one reports
+      const auto refuse = [&](const ProgressEvent& event) { return !(refused = refused || event.stage == stage); };
+      try {
+        build(options, refuse);
+        EXPECT_FALSE(refused) << stage;
+      } catch (const Cancelled&) {
+        EXPECT_TRUE(refused) << stage;
+      }
+      EXPECT_TRUE(refused || threads > 1) << stage;
     }
   }
   for (std::size_t last = 0; last < calls; last += 1 + calls / 5) {  // at some moment or other
