@@ -252,6 +252,21 @@ TEST(FanngFromPrevious, StartsFromTheSameRowsToo) {
   check(build_fanng(made.rows(), options, &previous), made, options);
 }
 
+TEST(FanngFromPrevious, MeasuresItsSuccessOnPairsThatTheEarlierBuildsHaveNotSeen) {
+  // Going downhill is hard between these clusters, so that much of the graph is what traverse-add mended.
+  const MadeRows made = clustered_unit_rows(6000, 32, 60);
+  FanngOptions options{.neighbors = 30, .certify = true, .threads = 1, .refreshable = true};
+  FanngResult result = build_fanng(made.rows(), options);
+  EXPECT_GT(result.stats.edges_added, 100U);
+  options.start = Start::kPrevious;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const Fanng previous = std::move(result.graph);
+    result = build_fanng(made.rows(), options, &previous);
+    EXPECT_TRUE(result.stats.success_reached);
+    check_success_rate(result, made.rows());
+  }
+}
+
 TEST(FanngFromPrevious, TakesAnyGraphOfTheRightShapeOrSaysWhyNot) {
   const MadeRows made = clustered_unit_rows(4500, 16, 40);
   for (const Start start : {Start::kPartition, Start::kRandom}) {
