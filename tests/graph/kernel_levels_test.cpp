@@ -83,11 +83,11 @@ TEST_P(ProcessAtLevel, SearchesExactly) {
 }
 
 TEST_P(ProcessAtLevel, BuildsGraphs) {
-  const Child child = run_again(
-      GetParam(),
-      "FanngFromPartition.ReachesItsTargetsOnFewRows:FanngFromPartition.ReachesItsTargetsOnRowsWithoutClusters:FanngFromRandomEdges.*:"
-      "FanngFromPrevious.ReachesItsTargetsAfterADrift:FanngSearch.*:Every/FanngOnOddRows.TakesEveryDimension/*:"
-      "FanngOnManyOddRows.GivesDistinctNeighboursAmongManyDuplicates:FanngOnManyOddRows.TakesRowsFarFromTheOrigin");
+  const Child child = run_again(GetParam(),
+                                "FanngFromPartition.ReachesItsTargetsOnFewRows:FanngFromPartition.ReachesItsTargetsOnRowsWithoutClusters:"
+                                "FanngFromRandomEdges.IsCertifiedAndFindsTheListsBySearching:FanngFromPrevious.StartsFromTheSameRowsToo:"
+                                "FanngSearch.FindsTheNearestOfQueriesOutsideTheSet:Every/FanngOnOddRows.TakesEveryDimension/partition:"
+                                "FanngOnManyOddRows.TakesRowsFarFromTheOrigin");
   EXPECT_EQ(child.status, 0) << child.out;
   EXPECT_THAT(child.out, HasSubstr("PASSED"));
 }
