@@ -76,7 +76,7 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
             // If e is what packing may add to a distance, the last of the true list is at most e beyond the last of the packed one, and may
             // itself look e farther than it is. Rounding in the sums comes on top.
             r.slack = 2.0F * 1.0001F * (error + packed.error());
-            r.slack_squared = packed.rounding() + panels.score_rounding;
+            r.slack_squared = packed.rounding(r.norm) + panels.score_rounding;
           }
           panels.scan(
               {packed_queries.data(), block, packed.panel(0), packed.panel_count(), 0, dimension, reservoirs.data(), keep, capacity});
@@ -105,9 +105,13 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
 
   std::vector<std::uint32_t> queries(lists.queries.size());
   std::iota(queries.begin(), queries.end(), 0U);
-  const kernels::PanelKernels& best = panel_kernels(kernels, dimension);
-  queries = scan(best, queries);
-  if (!queries.empty() && &best != &kernels.floats) queries = scan(kernels.floats, queries);
+  // Rows so close together or so far apart that the frame's scale is not for floats are measured plainly.
+  const float scale = whole_frame(rows, threads).scale;
+  if (scale > 1e-15F && scale < 1e25F) {
+    const kernels::PanelKernels& best = panel_kernels(kernels, dimension);
+    queries = scan(best, queries);
+    if (!queries.empty() && &best != &kernels.floats) queries = scan(kernels.floats, queries);
+  }
   parallel_for(
       queries.size(), 16, threads,
       [&](std::size_t begin, std::size_t end, unsigned) {

@@ -34,7 +34,7 @@ constexpr std::size_t kQuickToCertify = 32768;   // up to so many points the suc
 constexpr float kMostReach = 4;
 constexpr std::size_t kCopies = 8;       // edges to copies of a vertex
 constexpr std::size_t kForward = 40;     // most edges chosen from its own neighbours
-constexpr std::size_t kRandomEdges = 4;  // and random ones, for the long way
+constexpr std::size_t kRandomEdges = 8;  // and random ones, for the long way; more where the success rate must be reached
 
 /// Some points with their exact lists.
 class RecallSample {
@@ -672,7 +672,8 @@ class FanngBuilder {
 
   void add_random(std::size_t vertex, const Rows& rows, std::vector<Edge>& candidates) const {
     Random random(options_.seed, kRandomEdgeStream, vertex);
-    for (std::size_t i = 0; i < kRandomEdges; ++i) {
+    const std::size_t count = options_.start != Start::kRandom && certifies() ? 4 * kRandomEdges : kRandomEdges;
+    for (std::size_t i = 0; i < count; ++i) {
       const auto end = static_cast<std::uint32_t>(random.below(size_));
       candidates.push_back({kernels_.squared_distance(rows[vertex], rows[end], rows.dimension()), end});
     }
@@ -693,8 +694,7 @@ class FanngBuilder {
       how.most_pairs = 2000 * size_ + 100000;
     } else {
       how.batch = std::max<std::size_t>(1024, size_ / 16);
-      how.most_pairs = options_.certify ? 100 * size_ + 100000 : 8 * size_ + 100000;
-      if (!options_.certify) how.hopeless_below = 1 - 2 * (1 - options_.success_target);
+      how.most_pairs = 100 * size_ + 100000;
       if (!certifies()) how.hopeless_below = 1;
     }
     const TraverseResult reached = traverse_add(*edges_, ordered(), how, kernels_, progress_);

@@ -110,11 +110,16 @@ PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kern
     }
   });
   error_ = *std::max_element(errors.begin(), errors.end());
-  // A sum of d products errs by at most d * eps of the sum of their sizes, which is at most (|q| + |c|)^2 / 2, and no coordinate exceeds
-  // the frame.
-  const float longest = 127.0F * std::sqrt(static_cast<float>(rows.dimension()));
-  rounding_ = 2 * static_cast<float>(rows.dimension() + 8) * std::numeric_limits<float>::epsilon() * 4 *
-              std::min(longest * longest, longest_row(rows, threads));
+  longest_ = longest_row(rows, threads);
+}
+
+float PackedRows::rounding(float query_norm) const {
+  // A sum of d products errs by at most d * eps of the sum of their sizes, which is at most (|q| + |c|)^2. Squares of plain differences
+  // that are too small for a float are lost, each at most the smallest float there is.
+  const auto terms = static_cast<float>(frame_.centre.size() + 8);
+  const float reach = std::sqrt(std::abs(query_norm)) + std::sqrt(longest_);
+  return 4 * terms *
+         (std::numeric_limits<float>::epsilon() * reach * reach + std::numeric_limits<float>::denorm_min() * frame_.scale * frame_.scale);
 }
 
 void assign_nearest(const Rows& rows, std::span<const std::uint32_t> ids, const PackedRows& packed, std::span<std::uint32_t> nearest,

@@ -44,8 +44,9 @@ class PackedRows {
   const kernels::Kernels& table() const { return *table_; }
   /// Largest distance between a row and its packed form, in packed units.
   float error() const { return error_; }
-  /// What rounding may add to a squared distance computed from scores in float, in packed units: twice, once for each of two compared.
-  float rounding() const { return rounding_; }
+  /// What rounding may add to the squared distance of a row and a query of this squared length, computed from scores or plainly, all in
+  /// packed units: twice, once for each of two compared.
+  float rounding(float query_norm) const;
 
  private:
   float longest_row(const Rows& rows, unsigned threads) const;  // squared, in packed units
@@ -57,7 +58,7 @@ class PackedRows {
   std::size_t panel_bytes_;
   Buffer<std::uint8_t> panels_;
   float error_ = 0;
-  float rounding_ = 0;
+  float longest_ = 0;  // squared length of the longest packed row
 };
 
 /// For each of rows[ids[i]] the packed row nearest to it (as far as the packing tells), ties to the first.

@@ -125,6 +125,19 @@ size_t count_above(const float* scores, size_t count, float bar) {
   return above;
 }
 
+// Floats in ascending order, numbered so that neighbours differ by 1, and back.
+inline int64_t order_of(float value) {
+  int32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits >= 0 ? bits : -static_cast<int64_t>(bits & 0x7fffffff);
+}
+inline float float_at(int64_t order) {
+  const auto bits = order >= 0 ? static_cast<uint32_t>(order) : 0x80000000U | static_cast<uint32_t>(-order);
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 // A bar such that `keep` to `keep` + `spare` entries are above it, or at least `keep` at or above it when ties forbid that (then fewer
 // than `keep` are above).
 float find_bar(const float* scores, size_t count, size_t keep, size_t spare) {
@@ -145,8 +158,8 @@ float find_bar(const float* scores, size_t count, size_t keep, size_t spare) {
     high = largest(high, scores[i]);
   }
   // Invariant: at least `keep` entries are >= low; fewer than `keep` are > high. Three bars at a time leave a quarter of the range.
-  for (int step = 0; step < 40 && low < high; ++step) {
-    const float quarter = (high - low) * 0.25F;
+  for (int step = 0; step < 12 && low < high; ++step) {
+    const float quarter = high * 0.25F - low * 0.25F;
     const float bars[3] = {low + quarter, low + 2 * quarter, low + 3 * quarter};
     if (!(low < bars[0] && bars[0] < bars[1] && bars[1] < bars[2] && bars[2] < high)) break;
     uint32_t above[3] = {0, 0, 0};
@@ -165,16 +178,17 @@ float find_bar(const float* scores, size_t count, size_t keep, size_t spare) {
       low = bars[j];
     }
   }
-  // Few floats are left between the two: halving ends where they are neighbours or equal, and the bar is the keep-th best value itself.
-  for (int step = 0; step < 64 && low < high; ++step) {
-    const float middle = low + (high - low) * 0.5F;
-    if (middle <= low || middle >= high) break;
+  // Where that took too long the scores are of very different sizes. Floats count like whole numbers within a sign: halving these ends
+  // after 32 steps where the two are neighbours, and the bar is the keep-th best value itself.
+  for (int64_t from = order_of(low), to = order_of(high); to - from > 1;) {
+    const int64_t between = from + (to - from) / 2;
+    const float middle = float_at(between);
     const size_t above = count_above(scores, count, middle);
     if (above >= keep && above <= keep + spare) return middle;
     if (above > keep)
-      low = middle;
+      from = between, low = middle;
     else
-      high = middle;
+      to = between, high = middle;
   }
   return count_above(scores, count, low) >= keep ? high : low;
 }
@@ -605,6 +619,7 @@ inline void transpose(__m512i (&rows)[16]) {
 void gather_byte_panel(const void* rows, const uint32_t* ids, size_t count, size_t dimension, void* panel) {
   const size_t words = quads(dimension);
   const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
+  const auto valid = static_cast<__mmask16>((1U << count) - 1);
   __m512i squares = _mm512_setzero_si512();
   for (size_t first = 0; first < words; first += 16) {
     const size_t left = words - first < 16 ? words - first : 16;
@@ -619,10 +634,10 @@ void gather_byte_panel(const void* rows, const uint32_t* ids, size_t count, size
       if (w >= left) break;
       const __m512i size = _mm512_abs_epi8(block[w]);
       squares = _mm512_dpbusd_epi32(squares, size, size);
-      _mm512_storeu_si512(static_cast<int32_t*>(panel) + (first + w + 1) * kPanelWidth, _mm512_xor_si512(block[w], offset));
+      // A lane without a row holds nothing: products must not wrap its score around.
+      _mm512_storeu_si512(static_cast<int32_t*>(panel) + (first + w + 1) * kPanelWidth, _mm512_maskz_xor_epi32(valid, block[w], offset));
     }
   }
-  const auto valid = static_cast<__mmask16>((1U << count) - 1);
   const __m512i half = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_srli_epi32(squares, 1));
   _mm512_storeu_si512(panel, _mm512_mask_blend_epi32(valid, _mm512_set1_epi32(-0x7fffffff), half));
 }
