@@ -19,7 +19,7 @@ struct Edge {
 };
 
 /// The edges of a FANNG while it is being built: at most `max_degree` a vertex, shortest first, none occluded by a shorter one of its
-/// vertex.
+/// vertex, and at most a quarter of them to copies of the vertex.
 class EdgeLists {
  public:
   /// `max_degree` is at most 1024.
@@ -44,6 +44,7 @@ class EdgeLists {
     std::uint64_t computed = 0;
     for (std::size_t c = 0; c < candidates.size() && count < max_degree_; ++c) {
       const Edge& candidate = candidates[c];
+      if (!(candidate.squared > 0) && count == most_copies()) continue;
       bool occluded = false;
       for (std::size_t i = 0; i < count && !occluded; ++i) {
         if (!(kept[i].squared < candidate.squared)) break;  // equally long: no occlusion, nor by those after it
@@ -63,6 +64,9 @@ class EdgeLists {
   bool add(std::size_t vertex, Edge edge, const Rows& rows, const kernels::Kernels& kernels);
 
  private:
+  // Edges to copies of a vertex occlude nothing and are not occluded: there must be room for others.
+  std::size_t most_copies() const { return max_degree_ / 4; }
+
   std::size_t max_degree_;
   std::vector<std::uint16_t> counts_;
   std::vector<Edge> edges_;

@@ -85,7 +85,7 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
           std::vector<std::uint32_t> candidates;
           for (std::size_t i = 0; i < block; ++i) {
             const std::uint32_t query = queries[begin + i];
-            if (reservoirs[i].overflowed) {
+            if (reservoirs[i].overflowed || reservoirs[i].count < std::min(keep, rows.size())) {
               crowded[begin / kQueryBlock].push_back(query);
               continue;
             }
@@ -107,7 +107,7 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
   std::iota(queries.begin(), queries.end(), 0U);
   // Rows so close together or so far apart that the frame's scale is not for floats are measured plainly.
   const float scale = whole_frame(rows, threads).scale;
-  if (scale > 1e-15F && scale < 1e25F) {
+  if (scale > 1e-15F && scale < 1e15F) {
     const kernels::PanelKernels& best = panel_kernels(kernels, dimension);
     queries = scan(best, queries);
     if (!queries.empty() && &best != &kernels.floats) queries = scan(kernels.floats, queries);

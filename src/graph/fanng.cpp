@@ -133,6 +133,7 @@ Fanng Fanng::load(const std::filesystem::path& path) {
   if (header.edges > most || header.order > most || header.candidates_per_point > most / header.size)
     fail("damaged: it claims more than the file holds");
   if (header.order != 0 && header.order != header.size) fail("damaged: its order is not of all points");
+  if (header.candidates_per_point != 0 && header.order == 0) fail("damaged: it keeps candidates without an order");
   const std::uintmax_t expected = sizeof header + (header.size + 1) * sizeof(std::uint64_t) +
                                   (header.edges + header.order + header.size * header.candidates_per_point) * sizeof(std::uint32_t) +
                                   sizeof(std::uint64_t);

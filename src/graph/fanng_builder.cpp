@@ -32,6 +32,7 @@ constexpr std::size_t kExactBelow = 4096;        // so few points are compared a
 constexpr std::size_t kCalibrationPoints = 512;  // points on which the reach of the search is settled
 constexpr std::size_t kQuickToCertify = 32768;   // up to so many points the success rate is brought to its target unasked
 constexpr float kMostReach = 4;
+constexpr std::size_t kMostRanks = 4096;        // places of a list that traps are looked for in
 constexpr std::size_t kCopies = 8;       // edges to copies of a vertex
 constexpr std::size_t kForward = 40;     // most edges chosen from its own neighbours
 constexpr std::size_t kRandomEdges = 8;  // and random ones, for the long way; more where the success rate must be reached
@@ -531,13 +532,13 @@ class FanngBuilder {
       }
     });
     // By receiver, in the order of the givers.
-    std::vector<std::uint32_t> begins(size_ + 1, 0);
+    std::vector<std::uint64_t> begins(size_ + 1, 0);
     for (const auto& piece : pieces)
       for (const Offer& offer : piece) ++begins[offer.to + 1];
     std::partial_sum(begins.begin(), begins.end(), begins.begin());
     std::vector<Found> offered(begins.back());
     {
-      std::vector<std::uint32_t> next(begins.begin(), begins.end() - 1);
+      std::vector<std::uint64_t> next(begins.begin(), begins.end() - 1);
       for (const auto& piece : pieces)
         for (const Offer& offer : piece) offered[next[offer.to]++] = {offer.from, offer.squared};
     }
@@ -548,7 +549,7 @@ class FanngBuilder {
         if (begins[p] == begins[p + 1]) continue;
         const auto ids = result_.lists.ids(order_[p]);
         const auto distances = result_.lists.distances(order_[p]);
-        merged.assign(offered.begin() + begins[p], offered.begin() + begins[p + 1]);
+        merged.assign(offered.data() + begins[p], offered.data() + begins[p + 1]);
         for (std::size_t j = 0; j < ids.size(); ++j) merged.push_back({ids[j], distances[j]});
         const auto nearer = [](const Found& a, const Found& b) { return a.distance != b.distance ? a.distance < b.distance : a.id < b.id; };
         std::sort(merged.begin(), merged.begin() + static_cast<std::ptrdiff_t>(begins[p + 1] - begins[p]), nearer);
@@ -585,8 +586,8 @@ class FanngBuilder {
           std::vector<Trap>& traps = found[begin / kPiece];
           for (std::size_t point = begin; point < end; ++point) {
             const auto ids = result_.lists.ids(order_[point]);
-            for (std::size_t j = 0; j < neighbors(); ++j) near[j] = place_[ids[j]];
-            std::copy_n(beyond_of(point), known - neighbors(), near.begin() + static_cast<std::ptrdiff_t>(neighbors()));
+            for (std::size_t j = 0; j < std::min(known, neighbors()); ++j) near[j] = place_[ids[j]];
+            if (known > neighbors()) std::copy_n(beyond_of(point), known - neighbors(), near.begin() + static_cast<std::ptrdiff_t>(neighbors()));
             rank[point] = 0;
             for (std::size_t j = known; j-- > 0;)
               if (near[j] != point) rank[near[j]] = static_cast<std::uint16_t>(j + 1);
@@ -617,14 +618,14 @@ class FanngBuilder {
 
   // The edges to its own neighbours, those out of its traps, and a few random ones, pruned by occlusion.
   void make_edges() {
-    std::vector<std::uint32_t> begins(size_ + 1, 0);
+    std::vector<std::uint64_t> begins(size_ + 1, 0);
     std::vector<std::uint32_t> ways_out;
     {
-      const std::vector<Trap> traps = find_traps(std::min(neighbors() + beyond(), std::max<std::size_t>(neighbors(), asked_depth())));
+      const std::vector<Trap> traps = find_traps(std::min({neighbors() + beyond(), std::max<std::size_t>(neighbors(), asked_depth()), kMostRanks}));
       for (const Trap& trap : traps) ++begins[trap.vertex + 1];
       std::partial_sum(begins.begin(), begins.end(), begins.begin());
       ways_out.resize(traps.size());
-      std::vector<std::uint32_t> next(begins.begin(), begins.end() - 1);
+      std::vector<std::uint64_t> next(begins.begin(), begins.end() - 1);
       for (const Trap& trap : traps) ways_out[next[trap.vertex]++] = trap.point;
     }
     watch_.lap(stats(), "traps");
@@ -641,7 +642,7 @@ class FanngBuilder {
           std::uint64_t some = 0;
           for (std::size_t p = begin; p < end; ++p) {
             ends.assign(forward_.data() + p * kForward, forward_.data() + p * kForward + forward_counts_[p]);
-            ends.insert(ends.end(), ways_out.begin() + begins[p], ways_out.begin() + begins[p + 1]);
+            ends.insert(ends.end(), ways_out.data() + begins[p], ways_out.data() + begins[p + 1]);
             lengths.resize(ends.size());
             kernels_.squared_distances(rows[p], rows.data(), ends.data(), ends.size(), rows.dimension(), lengths.data());
             candidates.clear();
@@ -768,7 +769,7 @@ class FanngBuilder {
           progress_, "search");
       stats().distance_computations += computed;
     };
-    for (std::size_t budget = std::min(most, 8 * neighbors()); budget <= most; budget *= 2) {
+    for (std::size_t budget = std::min(most, 8 * neighbors()), last = 0; budget != last; last = budget, budget = std::min(most, 2 * budget)) {
       std::atomic<std::size_t> right{0};
       search(
           truth.points().size(), budget, [&](std::size_t i) { return place_[truth.points()[i]]; },
@@ -870,7 +871,7 @@ class FanngBuilder {
   // Every point looks at its earlier candidates, at those of its three nearest, and at a few random ones, by which parts that have drifted
   // together find each other.
   void list_from_previous() {
-    constexpr std::size_t kHelpers = 3;
+    const std::size_t helpers = std::min<std::size_t>(3, previous_->candidates_per_point_);
     constexpr std::size_t kStrangers = 4;
     const std::size_t known = previous_->candidates_per_point_;
     const std::vector<std::uint32_t>& earlier = previous_->candidates_;
@@ -894,7 +895,7 @@ class FanngBuilder {
             };
             const std::uint32_t* mine = earlier.data() + p * known;
             for (std::size_t j = 0; j < known; ++j) look_at(mine[j]);
-            for (std::size_t helper = 0; helper < kHelpers; ++helper) {
+            for (std::size_t helper = 0; helper < helpers; ++helper) {
               const std::uint32_t* theirs = earlier.data() + mine[helper] * known;
               for (std::size_t j = 0; j < neighbors(); ++j) look_at(theirs[j]);
             }

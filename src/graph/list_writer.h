@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/kernels/kernels.h"
+#include "smartmine/core/error.h"
 #include "smartmine/core/rows.h"
 
 namespace smartmine {
@@ -20,6 +21,7 @@ class ListWriter {
   /// Writes the `count` nearest of `candidates` (at least as many, distinct), nearest first, ties in the order they stand in.
   void write(const float* query, const Rows& rows, std::span<const std::uint32_t> candidates, std::size_t count, std::uint32_t* ids,
              float* distances) {
+    require(candidates.size() >= count, "a list needs as many candidates as it is long");
     scores_.resize(candidates.size());
     slots_.assign(candidates.begin(), candidates.end());
     places_.resize(count);

@@ -14,9 +14,11 @@ namespace {
 // Queries scanned together: their packed forms stay in the nearest cache.
 constexpr std::size_t kQueryBlock = 64;
 
-}  // namespace
-
-namespace {
+// What brings coordinates up to `most` to 127 steps; its square must be a float too.
+float scale_for(float most) {
+  if (!(most > 0)) return 1.0F;
+  return std::clamp(127.0F / std::max(most, 1e-36F), 1e-18F, 1e18F);
+}
 
 // The mean of `count` rows spread evenly over all, and the largest coordinate of each of them about it.
 Frame frame_of(const Rows& rows, std::size_t count, std::vector<float>& reach, unsigned threads) {
@@ -58,7 +60,7 @@ Frame sampled_frame(const Rows& rows, unsigned threads) {
   // One row in a hundred may have a coordinate clipped: finer steps for the rest are worth more.
   const auto place = reach.begin() + static_cast<std::ptrdiff_t>(reach.size() - 1 - reach.size() / 100);
   std::nth_element(reach.begin(), place, reach.end());
-  frame.scale = *place > 0 ? 127.0F / *place : 1.0F;
+  frame.scale = scale_for(*place);
   return frame;
 }
 
@@ -66,7 +68,7 @@ Frame whole_frame(const Rows& rows, unsigned threads) {
   std::vector<float> reach;
   Frame frame = frame_of(rows, rows.size(), reach, threads);
   const float most = *std::max_element(reach.begin(), reach.end());
-  frame.scale = most > 0 ? 127.0F / most : 1.0F;
+  frame.scale = scale_for(most);
   return frame;
 }
 
