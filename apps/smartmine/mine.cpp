@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "about.h"
 #include "commands.h"
 #include "console.h"
 #include "interrupt.h"
@@ -71,16 +72,6 @@ void check(const MineArguments& arguments) {
   std::vector<std::string> outputs = {arguments.output};
   if (!arguments.neighbors.graph.empty()) outputs.push_back(arguments.neighbors.graph);
   check_outputs(inputs, outputs);
-}
-
-// Runs `work`; what it throws about its arguments is about the content of `file`.
-template <class Work>
-auto about(const std::string& file, const Work& work) {
-  try {
-    return work();
-  } catch (const InvalidArgument& error) {
-    throw IoError(fmt::format("{}: {}", file, error.what()));
-  }
 }
 
 LabelIndex read_label_index(const std::string& path, double& index_seconds) {
@@ -218,7 +209,7 @@ NeighborRun given_neighbors(const MineArguments& arguments, Inputs& inputs, std:
   run.stats.kernel = "none";
   if (const Rows* rows = inputs.rows()) {
     run.dimension = rows->dimension();
-    run.stats.unit_norm = check_rows(*rows, arguments.neighbors.fanng.threads).unit_norm;
+    run.stats.unit_norm = about(arguments.embeddings, [&] { return check_rows(*rows, run.threads); }).unit_norm;
     misfit = disagreement(arguments, run.lists, *rows);
   }
   return run;

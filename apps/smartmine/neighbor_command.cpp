@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "about.h"
 #include "console.h"
 #include "interrupt.h"
 #include "option_checks.h"
@@ -39,6 +40,17 @@ Fanng load_previous(const std::string& path, const Rows& rows) {
                     "the same points",
                     path, graph.size(), graph.dimension(), rows.size(), rows.dimension()));
   return graph;
+}
+
+// Looks at the rows only once something was wrong; the search looks at every value anyway.
+template <class Search>
+auto search_rows(const Rows& rows, std::string_view source, const Search& search) {
+  try {
+    return search();
+  } catch (const InvalidArgument&) {
+    about(source, [&] { check_rows(rows); });
+    throw;
+  }
 }
 
 std::string with_unit(std::uint64_t bytes) {
@@ -118,8 +130,8 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
   run.threads = resolve_threads(arguments.fanng.threads);
   if (chooses_exact(arguments, rows)) {
     run.start = "none";
-    NeighborResult result =
-        ExactKnn({.neighbors = arguments.fanng.neighbors, .threads = arguments.fanng.threads}).neighbors(rows, progress);
+    const ExactKnn exact({.neighbors = arguments.fanng.neighbors, .threads = arguments.fanng.threads});
+    NeighborResult result = search_rows(rows, source, [&] { return exact.neighbors(rows, progress); });
     run.lists = std::move(result.lists);
     run.stats = std::move(result.stats);
     return run;
@@ -135,7 +147,7 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
     run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     stop_if_interrupted();
   }
-  FanngResult result = build_fanng(rows, options, previous ? &*previous : nullptr, progress);
+  FanngResult result = search_rows(rows, source, [&] { return build_fanng(rows, options, previous ? &*previous : nullptr, progress); });
   run.lists = std::move(result.lists);
   run.stats = std::move(result.stats);
   run.graph = std::move(result.graph);

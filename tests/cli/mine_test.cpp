@@ -608,10 +608,10 @@ TEST_F(Mine, NamesTheRowAndColumnOfTheFirstValueThatIsNotFinite) {
   write_lists();
   values_[17 * kDimension + 5] = std::numeric_limits<float>::quiet_NaN();
   write_matrix(folder_ / "x.npy", values_, kRows, kDimension);
-  expect_refused(1, {"row 17, column 5"}, from_embeddings(), {"--quiet"});
+  expect_refused(1, {"x.npy: embeddings hold NaN at row 17, column 5"}, from_embeddings(), {"--quiet"});
   std::vector<std::string> both = from_lists();
   both.insert(both.end(), {"--embeddings", folder_ / "x.npy"});
-  expect_refused(1, {"row 17, column 5"}, both, {"--quiet"});
+  expect_refused(1, {"x.npy: embeddings hold NaN at row 17, column 5"}, both, {"--quiet"});
 }
 
 // Lists from elsewhere are wrong in many ways; the first wrong place is named.
