@@ -134,6 +134,7 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
     NeighborResult result = search_rows(rows, source, [&] { return exact.neighbors(rows, progress); });
     run.lists = std::move(result.lists);
     run.stats = std::move(result.stats);
+    run.stats.recall_target = arguments.fanng.recall_target;
     return run;
   }
   run.start = arguments.start.empty() ? "partition" : arguments.start;
@@ -158,31 +159,36 @@ nlohmann::ordered_json to_json(const NeighborRun& run) {
   const NeighborStats& stats = run.stats;
   nlohmann::ordered_json stages = nlohmann::ordered_json::object();
   for (const auto& [stage, seconds] : stats.stage_seconds) stages[stage] = seconds;
-  return {{"size", run.lists.size()},
-          {"dimension", run.dimension},
-          {"neighbors", run.lists.neighbors()},
-          {"index", stats.index},
-          {"start", run.start},
-          {"threads", run.threads},
-          {"kernel", stats.kernel},
-          {"seconds", stats.seconds},
-          {"stage_seconds", stages},
-          {"distance_computations", stats.distance_computations},
-          {"recall", stats.recall},
-          {"recall_target", stats.recall_target},
-          {"recall_sample", stats.recall_sample},
-          {"recall_reached", stats.recall_reached},
-          {"success_rate", stats.success_rate},
-          {"success_bound", stats.success_bound},
-          {"success_pairs", stats.success_pairs},
-          {"success_target", stats.success_target},
-          {"success_reached", stats.success_reached},
-          {"mean_degree", stats.mean_degree},
-          {"max_degree", stats.max_degree},
-          {"edges_added", stats.edges_added},
-          {"unit_norm", stats.unit_norm},
-          {"peak_memory_bytes", stats.peak_memory_bytes},
-          {"note", stats.note}};
+  nlohmann::ordered_json json = {{"size", run.lists.size()},
+                                 {"dimension", run.dimension},
+                                 {"neighbors", run.lists.neighbors()},
+                                 {"index", stats.index},
+                                 {"start", run.start},
+                                 {"threads", run.threads},
+                                 {"kernel", stats.kernel},
+                                 {"seconds", stats.seconds},
+                                 {"stage_seconds", stages},
+                                 {"distance_computations", stats.distance_computations},
+                                 {"recall", stats.recall},
+                                 {"recall_target", stats.recall_target},
+                                 {"recall_sample", stats.recall_sample},
+                                 {"recall_reached", stats.recall_reached},
+                                 {"success_rate", stats.success_rate},
+                                 {"success_bound", stats.success_bound},
+                                 {"success_pairs", stats.success_pairs},
+                                 {"success_target", stats.success_target},
+                                 {"success_reached", stats.success_reached},
+                                 {"mean_degree", stats.mean_degree},
+                                 {"max_degree", stats.max_degree},
+                                 {"edges_added", stats.edges_added},
+                                 {"unit_norm", stats.unit_norm},
+                                 {"peak_memory_bytes", stats.peak_memory_bytes},
+                                 {"note", stats.note}};
+  if (!run.graph)  // nothing to speak of
+    for (const char* name : {"success_rate", "success_bound", "success_pairs", "success_target", "success_reached", "mean_degree",
+                             "max_degree", "edges_added"})
+      json[name] = nullptr;
+  return json;
 }
 
 std::string to_table(const NeighborRun& run) {
