@@ -27,8 +27,7 @@ Start start_from(std::string_view name) {
 
 bool chooses_exact(const NeighborArguments& arguments, const Rows& rows) {
   if (arguments.index != "auto") return arguments.index == "exact";
-  // Who names a start or a graph file wants a graph.
-  if (!arguments.start.empty() || !arguments.graph.empty()) return false;
+  if (!arguments.graph_option().empty()) return false;  // who says how the graph is to be wants one
   return exact_is_faster(rows.size(), rows.dimension(), arguments.fanng.neighbors);
 }
 
@@ -104,12 +103,21 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->check(whole_number(0, kMostThreads))
       ->type_name("T")
       ->capture_default_str();
+  for (const char* name : {"--success-rate", "--edge-candidates", "--max-degree"}) graph_numbers_.push_back(command.get_option(name));
+}
+
+std::string NeighborArguments::graph_option() const {
+  if (!start.empty()) return "--start";
+  if (!graph.empty()) return "--graph";
+  if (fanng.certify) return "--certify";
+  for (const CLI::Option* option : graph_numbers_)
+    if (option->count() > 0) return option->get_name();
+  return {};
 }
 
 void NeighborArguments::check() const {
-  if (index == "exact" && (!start.empty() || !graph.empty()))
-    throw UsageError(
-        fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto", start.empty() ? "--graph" : "--start"));
+  if (const std::string option = graph_option(); index == "exact" && !option.empty())
+    throw UsageError(fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto", option));
   if (reads_graph() && graph.empty()) throw UsageError("--start previous needs --graph FILE, the graph to start from");
   if (reads_graph() && !std::filesystem::exists(graph))
     throw IoError(fmt::format("{}: no such graph; a run with another --start and this --graph writes one", graph));

@@ -27,6 +27,11 @@ struct NeighborArguments {
   /// Throws UsageError for options that contradict each other, IoError for a graph that is to be read and is not there.
   void check() const;
   bool reads_graph() const { return start == "previous"; }
+  /// The name of an option given that only a graph has a use for; empty: there is none.
+  std::string graph_option() const;
+
+ private:
+  std::vector<const CLI::Option*> graph_numbers_;  // options whose value does not tell whether they were given
 };
 
 /// Lists, what they cost, and the graph if there is one.

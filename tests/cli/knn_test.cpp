@@ -139,6 +139,11 @@ TEST_F(Knn, AutoTakesExactSearchForFewRowsAndAGraphWhenOneIsAskedFor) {
   EXPECT_EQ(json::parse(run({"--json"}).out).at("index"), "exact");
   EXPECT_EQ(json::parse(run({"--json", "--graph", folder_ / "g"}).out).at("index"), "fanng");
   EXPECT_EQ(json::parse(run({"--json", "--start", "partition"}).out).at("index"), "fanng");
+  EXPECT_EQ(json::parse(run({"--json", "--certify"}).out).at("index"), "fanng");
+  // Given as their defaults too.
+  EXPECT_EQ(json::parse(run({"--json", "--success-rate", "0.98"}).out).at("index"), "fanng");
+  EXPECT_EQ(json::parse(run({"--json", "--edge-candidates", "0"}).out).at("index"), "fanng");
+  EXPECT_EQ(json::parse(run({"--json", "--max-degree", "64"}).out).at("index"), "fanng");
 }
 
 TEST_F(Knn, WritesTheSameBytesAtAnyNumberOfThreads) {

@@ -80,6 +80,19 @@ TEST(CommandLine, RefusesOptionsThatContradictEachOther) {
   expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--index", "exact", "--start", "random"}, "--start");
 }
 
+TEST(CommandLine, RefusesOptionsOfAGraphBesideExactSearch) {
+  const std::vector<std::vector<std::string>> all = {
+      {"--certify"}, {"--success-rate", "0.9"}, {"--edge-candidates", "0"}, {"--max-degree", "64"}};
+  for (const std::vector<std::string>& option : all)
+    for (std::vector<std::string> arguments : {std::vector<std::string>{"knn", "--embeddings", "x.npy"},
+                                               std::vector<std::string>{"mine", "--embeddings", "x.npy", "--labels", "l.npy"}}) {
+      SCOPED_TRACE(arguments[0] + " " + option[0]);
+      arguments.insert(arguments.end(), {"--output", "y", "--index", "exact"});
+      arguments.insert(arguments.end(), option.begin(), option.end());
+      expect_usage_error(arguments, option[0] + " is for a graph");
+    }
+}
+
 TEST(CommandLine, RefusesToOverwriteItsOwnInput) {
   const TemporaryFolder folder;
   write_matrix(folder / "x.ids.npy", clustered_rows(30, 4), 30, 4);
