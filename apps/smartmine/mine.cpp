@@ -258,7 +258,7 @@ void run_mine(const MineArguments& arguments) {
   write(arguments, run);
   const double write_seconds = seconds_since(begin);
 
-  std::vector<std::string> sentences = warnings(run.neighbors.stats);
+  std::vector<std::string> sentences = warnings(run.neighbors);
   if (!misfit.empty()) sentences.push_back("warning: " + misfit);
   if (!run.mined.stats.note.empty()) sentences.push_back("note: " + run.mined.stats.note);
   for (const std::string& sentence : sentences) warn(sentence);

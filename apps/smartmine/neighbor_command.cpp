@@ -18,6 +18,7 @@ namespace smartmine::app {
 namespace {
 
 constexpr unsigned kMostThreads = 1024;
+constexpr std::size_t kCertifiedUnasked = 32768;  // rows; see FanngOptions::certify
 
 Start start_from(std::string_view name) {
   if (name == "random") return Start::kRandom;
@@ -148,6 +149,7 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
   run.start = arguments.start.empty() ? "partition" : arguments.start;
   FanngOptions options = arguments.fanng;
   options.start = start_from(run.start);
+  run.certified = options.certify || options.start == Start::kRandom || rows.size() <= kCertifiedUnasked;
   options.refreshable = !arguments.graph.empty();  // who keeps the graph means to start from it again
   std::optional<Fanng> previous;
   if (arguments.reads_graph()) {
@@ -225,7 +227,8 @@ std::string to_table(const NeighborRun& run) {
   return table;
 }
 
-std::vector<std::string> warnings(const NeighborStats& stats) {
+std::vector<std::string> warnings(const NeighborRun& run) {
+  const NeighborStats& stats = run.stats;
   std::vector<std::string> all;
   if (!stats.recall_reached)
     all.push_back(fmt::format("warning: recall is {:.4f}, under the {:.4f} asked for; a larger --max-degree or --index exact may help",
@@ -233,8 +236,9 @@ std::vector<std::string> warnings(const NeighborStats& stats) {
   if (!stats.success_reached)
     all.push_back(fmt::format(
         "note: the graph's success rate is {:.4f} (at least {:.4f} with 95 % confidence), under {:.4f}; the lists do not depend on "
-        "it. For searching with the graph, --certify or more --edge-candidates raise it",
-        stats.success_rate, stats.success_bound, stats.success_target));
+        "it. For searching with the graph, {} it",
+        stats.success_rate, stats.success_bound, stats.success_target,
+        run.certified ? "more --edge-candidates or a larger --max-degree may raise" : "--certify or more --edge-candidates raise"));
   if (!stats.note.empty()) all.push_back("note: " + stats.note);
   return all;
 }

@@ -209,6 +209,18 @@ TEST_F(Knn, WarnsButSucceedsWhenTheRecallCannotBeReached) {
   EXPECT_EQ(object.at("recall_reached").get<bool>(), outcome.err.find("recall is") == std::string::npos) << outcome.err;
 }
 
+TEST_F(Knn, RecommendsNothingThatWasTriedWhenTheSuccessRateIsNotReached) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, std::vector<std::string>{"--certify"}}) {
+    std::vector<std::string> arguments = {"--index", "fanng", "--success-rate", "0.9999999", "--max-degree", "4", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    ASSERT_EQ(json::parse(outcome.out).at("success_reached"), false);
+    EXPECT_THAT(outcome.err, HasSubstr("more --edge-candidates or a larger --max-degree"));
+    EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("--certify"))) << "so few rows are certified unasked";
+  }
+}
+
 TEST(MakeEmbeddings, MakesUnitRowsThatKnnTakes) {
   const TemporaryFolder folder;
   EXPECT_EQ(Process({MAKE_EMBEDDINGS_PROGRAM, "300", "8", folder / "x", "2"}).wait().status, 0);
