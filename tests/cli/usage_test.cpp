@@ -51,7 +51,11 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
   expect_usage_error({}, "subcommand");
   expect_usage_error({"frobnicate"}, "frobnicate");
   expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--frobnicate"}, "--frobnicate");
-  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "stray"}, "stray");
+  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "stray"}, "unexpected argument 'stray'");
+  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--neigbors", "5"}, "smartmine: unknown option --neigbors;");
+  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--neigbors=5"}, "smartmine: unknown option --neigbors;");
+  // The misspelt name, not the one it leaves missing.
+  expect_usage_error({"knn", "--embedings", "x.npy", "--output", "y"}, "smartmine: unknown option --embedings;");
 }
 
 TEST(CommandLine, RefusesAMissingRequiredOption) {
@@ -152,11 +156,31 @@ TEST_F(ConfigFile, CanStandBeforeTheSubcommand) {
 TEST_F(ConfigFile, IsRefusedWithAnUnknownNameOrSection) {
   Outcome outcome = run_with("neighbours = 7\n");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("neighbours"));
+  EXPECT_THAT(outcome.err, HasSubstr("settings.toml: unknown option neighbours of knn"));
+  outcome = run_with("[knn]\nkappa = 7\n");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("settings.toml: unknown option kappa of knn"));
   outcome = run_with("[kn]\nneighbors = 7\n");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("kn"));
+  EXPECT_THAT(outcome.err, HasSubstr("settings.toml: unknown section [kn]"));
   EXPECT_EQ(folder_.names(), (std::set<std::string>{"settings.toml", "x.npy"}));
+}
+
+TEST_F(ConfigFile, IsRefusedWhenItIsNoToml) {
+  for (const std::string& junk : {std::string("hello\n"), std::string("neighbors 7\n"), std::string("[knn\nneighbors = 7\n"),
+                                  std::string("neighbors =\n"), std::string("\0\x01\xff=\x80\n", 6), read_text(folder_ / "x.npy")}) {
+    SCOPED_TRACE(junk.substr(0, 20));
+    const Outcome outcome = run_with("# fine so far\n\n" + junk);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("settings.toml: cannot be read as TOML: line 3 "));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+  EXPECT_EQ(folder_.names(), (std::set<std::string>{"settings.toml", "x.npy"}));
+}
+
+TEST_F(ConfigFile, MayHaveCommentsBlanksAndLineEndsOfAnotherSystem) {
+  EXPECT_EQ(run_with("\r\n  # a comment\r\n  [ knn ]  # another\r\n  neighbors = 6  # a third\r\n").status, 0);
+  EXPECT_EQ(columns(), 6U);
 }
 
 TEST_F(ConfigFile, IsRefusedWithAValueOutOfRange) {
