@@ -294,6 +294,9 @@ void add_miner_options(CLI::App& command, MineArguments& arguments) {
       ->check(positive_number())
       ->type_name("M")
       ->capture_default_str();
+  command.add_flag(
+      "--nearer-positives", miner.nearer_positives,
+      "Where the whole class is nearer than the negative, take its farthest if that violates the margin, not a random triplet");
   command.add_flag("--keep-duplicates", arguments.keep_duplicates, "Mine negatives at distance 0 too, the same image under two labels");
   command.add_option("--min-negative-rank", miner.min_negative_rank, "Mine no negative among the first R of a list")
       ->check(whole_number(0, kMaxRows))

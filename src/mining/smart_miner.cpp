@@ -298,7 +298,8 @@ class Selection {
       origin = TripletOrigin::kMinedNearerPositive;
       positive = list.ids[scratch.inside.back()];
       positive_distance = list.distances[scratch.inside.back()];
-      if (!violates(positive_distance, negative_distance, options_.margin)) return TripletOrigin::kRandomNoFartherPositive;
+      if (!options_.nearer_positives || !violates(positive_distance, negative_distance, options_.margin))
+        return TripletOrigin::kRandomNoFartherPositive;
     }
     result_.triplets[slot] = {anchor, positive, negative};
     positive_distances_[slot] = positive_distance;

@@ -399,6 +399,20 @@ TEST_F(Mine, MinesTheShareAndTheNumberAskedFor) {
   }
 }
 
+TEST_F(Mine, TakesPositivesNearerThanTheNegativeOnlyWhenAskedTo) {
+  // Lists much longer than a class hold the whole of most.
+  const std::vector<std::string> from = {"--embeddings", folder_ / "x.npy", "--neighbors", "300", "--kappa", "2"};
+  const json strict = run_json(from);
+  EXPECT_EQ(strict.at("mined_nearer_positive"), 0);
+  EXPECT_GT(strict.at("random_no_farther_positive"), 0);
+  const json nearer = run_json(from, {"--nearer-positives"});
+  expect_sound();
+  EXPECT_GT(nearer.at("mined_nearer_positive"), 0);
+  EXPECT_EQ(nearer.at("mined"), strict.at("mined"));
+  EXPECT_EQ(nearer.at("mined_nearer_positive").get<int>() + nearer.at("random_no_farther_positive").get<int>(),
+            strict.at("random_no_farther_positive"));
+}
+
 TEST_F(Mine, KeepsToTheCapOnNegatives) {
   const json report = run_json(from_embeddings(), {"--max-negative-uses", "2", "--kappa", "1.5"});
   EXPECT_GT(report.at("cap_skipped"), 0);
@@ -708,6 +722,7 @@ TEST(CommandLine, HelpOfMineNamesEveryOption) {
                              "--triplets-per-anchor",
                              "--mined-fraction",
                              "--margin",
+                             "--nearer-positives",
                              "--keep-duplicates",
                              "--min-negative-rank",
                              "--max-negative-uses",

@@ -94,7 +94,7 @@ std::vector<Expected> select_by_the_paper(const Points& points, std::uint32_t an
       triplet.positive = farthest_in_list.first;
       const double loss = 1 - std::sqrt(static_cast<double>(negatives[0].second)) /
                                   (std::sqrt(static_cast<double>(farthest_in_list.second)) + options.margin);
-      if (loss <= 0) triplet.origin = TripletOrigin::kRandomNoFartherPositive;
+      if (!options.nearer_positives || loss <= 0) triplet.origin = TripletOrigin::kRandomNoFartherPositive;
     }
     for (const Positive& positive : positives) {
       if (!positive.valid_range.contains(triplet.negative)) continue;
@@ -183,6 +183,7 @@ TEST(SmartMiner, SelectsWhatThePaperSelectsOverManySeedsAndOptions) {
                                         .mined_fraction = random.below(2) == 0 ? 1.0 : random.uniform(),
                                         .seed = seed,
                                         .threads = 2,
+                                        .nearer_positives = seed % 2 == 0,
                                         .skip_duplicates = random.below(2) == 0,
                                         .min_negative_rank = random.below(3) == 0 ? random.below(10) : 0,
                                         .max_negative_uses = random.below(3) == 0 ? 1 + random.below(8) : 0};
@@ -249,6 +250,30 @@ TEST(SmartMiner, TakesTheBoundItselfAsBeyond) {
   lists.distances(0)[1] = 2.0F;
   EXPECT_EQ(SmartMiner({.kappa = 2}).select(lists, points.labels).triplets[0], (Triplet{0, 3, 2}));
   EXPECT_EQ(SmartMiner({.kappa = std::nextafter(2.0, 3.0)}).select(lists, points.labels).origins[0], TripletOrigin::kRandomNoNegative);
+}
+
+TEST(SmartMiner, TakesAPositiveNearerThanTheNegativeOnlyWhenAskedTo) {
+  // The list of point 0 holds its whole class, at 1 and 1.21 (d2), and a negative behind it, at 1.44 or far off.
+  for (const float negative : {1.2F, 3.0F}) {
+    const Points points{1, {0, 1, 1.1F, -negative, 20, 21}, {1, 1, 1, 2, 2, 3}};
+    const NeighborLists lists = brute_lists(points, 4);
+    const SmartMinerOptions strict{.kappa = 1.1};
+    const MinedTriplets by_the_letter = SmartMiner(strict).select(lists, points.labels);
+    EXPECT_EQ(by_the_letter.origins[0], TripletOrigin::kRandomNoFartherPositive);
+    EXPECT_EQ(by_the_letter.stats.mined_nearer_positive, 0U);
+    EXPECT_GT(by_the_letter.stats.random_no_farther_positive, 0U);
+    EXPECT_EQ(compare_with_the_paper(points, lists, strict, by_the_letter), "");
+
+    const SmartMinerOptions lenient{.kappa = 1.1, .nearer_positives = true};
+    const MinedTriplets nearer = SmartMiner(lenient).select(lists, points.labels);
+    EXPECT_EQ(compare_with_the_paper(points, lists, lenient, nearer), "");
+    if (negative < 1.1F + 0.2F) {  // violates the margin
+      EXPECT_EQ(nearer.origins[0], TripletOrigin::kMinedNearerPositive);
+      EXPECT_EQ(nearer.triplets[0], (Triplet{0, 2, 3}));
+    } else {
+      EXPECT_EQ(nearer.origins[0], TripletOrigin::kRandomNoFartherPositive);
+    }
+  }
 }
 
 /// All of a result but the time it took.
