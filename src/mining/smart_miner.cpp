@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -136,8 +137,9 @@ class Selection {
     std::vector<std::uint32_t> negatives;  // places in the list, in order [NEG]
     std::vector<std::uint32_t> positives;  // place of the positive for each of the first of them [POS]
     bool has_positive = false;
-    std::vector<std::uint32_t> inside;   // places of all positives of the list; filled when first needed
-    std::vector<std::uint32_t> outside;  // members of the class that are not in the list
+    std::vector<std::uint32_t> inside;      // places of all positives of the list; filled when first needed
+    std::vector<std::uint32_t> inside_ids;  // the anchor and these, ascending; with the next
+    std::vector<std::uint32_t> outside;     // members of the class that are not in the list; filled when first needed
     Counts counts;
   };
 
@@ -245,6 +247,7 @@ class Selection {
     scratch.negatives.clear();
     scratch.positives.clear();
     scratch.inside.clear();
+    scratch.outside.clear();
     const std::uint32_t* class_of = labels_.class_ids().data();
     const std::uint32_t own = class_of[anchor];
     const std::size_t count = list.ids.size();
@@ -318,22 +321,26 @@ class Selection {
   std::uint32_t draw_outside(std::uint32_t anchor, std::size_t slot, const List& list, Scratch& scratch) const {
     const auto members = labels_.members(labels_.class_of(anchor));
     const auto& inside = scratch.inside;
-    const auto is_inside = [&](std::uint32_t id) {
-      return id == anchor || std::any_of(inside.begin(), inside.end(), [&](std::uint32_t place) { return list.ids[place] == id; });
-    };
     Random random = random_for(options_.seed, Draw::kOutsidePositive, key(anchor, slot));
     const std::size_t available = members.size() - 1 - inside.size();
     if (4 * available >= members.size()) {
+      const auto is_inside = [&](std::uint32_t id) {
+        return id == anchor || std::any_of(inside.begin(), inside.end(), [&](std::uint32_t place) { return list.ids[place] == id; });
+      };
       while (true) {
         const std::uint32_t id = members[random.below(members.size())];
         if (!is_inside(id)) return id;
       }
     }
-    // Few are left, so the class is hardly larger than the list.
-    auto& outside = scratch.outside;
-    outside.clear();
-    std::copy_if(members.begin(), members.end(), std::back_inserter(outside), [&](std::uint32_t id) { return !is_inside(id); });
-    return outside[random.below(outside.size())];
+    // Few are left, so the class is hardly larger than the list: gather them, once an anchor.
+    if (auto& outside = scratch.outside; outside.empty()) {
+      auto& ids = scratch.inside_ids;
+      ids.assign(1, anchor);
+      for (const std::uint32_t place : inside) ids.push_back(list.ids[place]);
+      std::sort(ids.begin(), ids.end());
+      std::set_difference(members.begin(), members.end(), ids.begin(), ids.end(), std::back_inserter(outside));
+    }
+    return scratch.outside[random.below(scratch.outside.size())];
   }
 
   // A uniform positive, and a uniform negative that this anchor has not had and that is below the cap.

@@ -451,6 +451,34 @@ TEST(SmartMiner, DrawsOutsidePositivesUniformly) {
   }
 }
 
+TEST(SmartMiner, DrawsTheFewPositivesALongListLeavesUniformly) {
+  // Point 0's list: 30 of its class, then three negatives. Five of the class are left, their ids scattered over it.
+  const std::set<std::uint32_t> left{2, 9, 17, 18, 35};
+  Points points{1, {0}, {1}};
+  for (std::uint32_t i = 1; i < 36; ++i) {
+    points.values.push_back(left.contains(i) ? 90.0F + static_cast<float>(i) : 0.1F + 0.01F * static_cast<float>(36 - i));
+    points.labels.push_back(1);
+  }
+  for (const float place : {5.0F, 6.0F, 7.0F}) {
+    points.values.push_back(place);
+    points.labels.push_back(2);
+  }
+  const NeighborLists lists = brute_lists(points, 33);
+  std::map<std::uint32_t, int> counts;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    const MinedTriplets mined = SmartMiner({.kappa = 4, .triplets_per_anchor = 3, .seed = seed, .threads = 1}).select(lists, points.labels);
+    for (std::size_t j = 0; j < 3; ++j) {
+      ASSERT_EQ(mined.origins[j], TripletOrigin::kMinedOutsidePositive);
+      ASSERT_TRUE(left.contains(mined.triplets[j].positive)) << mined.triplets[j].positive;
+      ++counts[mined.triplets[j].positive];
+    }
+  }
+  std::vector<int> all;
+  for (const auto& [id, count] : counts) all.push_back(count);
+  ASSERT_EQ(all.size(), left.size());
+  EXPECT_LT(chi_square_excess(all), 5);
+}
+
 TEST(SmartMiner, DrawsRandomTripletsUniformly) {
   const std::vector<std::int64_t> labels{3, 1, 3, 2, 1, 3, 2, 2, 3, 9};
   Points points{1, {}, labels};
