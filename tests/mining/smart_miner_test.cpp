@@ -638,7 +638,8 @@ TEST(SmartMiner, SuggestsALengthThatDoes) {
       ++suggestions;
       ASSERT_GT(stats.suggested_neighbors, neighbors);
       EXPECT_LE(stats.suggested_neighbors, 16 * neighbors);
-      EXPECT_THAT(stats.note, HasSubstr(fmt::format("lists of about {} should do", stats.suggested_neighbors)));
+      EXPECT_THAT(stats.note, HasSubstr(fmt::format("lists of about {} {}", stats.suggested_neighbors,
+                                                    stats.suggested_neighbors < 16 * neighbors ? "should do" : "would help")));
       EXPECT_THAT(stats.note, HasSubstr("% hold no positive"));
       const MiningStats after = miner.select(brute_lists(points, stats.suggested_neighbors), points.labels).stats;
       // An extrapolation: it must close most of the gap, or go as far as one suggestion goes.
@@ -655,6 +656,27 @@ TEST(SmartMiner, SaysSoWhenNoLengthWouldDo) {
   const MiningStats stats = SmartMiner({.kappa = 1e6}).select(brute_lists(points, points.size() - 1), points.labels).stats;
   EXPECT_EQ(stats.suggested_neighbors, 0U);
   EXPECT_THAT(stats.note, HasSubstr("hold all points already; a smaller kappa would help"));
+}
+
+TEST(SmartMiner, SuggestsNoLengthWithoutGround) {
+  const auto expect_none = [](const MiningStats& stats, const std::string& advice) {
+    EXPECT_EQ(stats.suggested_neighbors, 0U);
+    EXPECT_THAT(stats.note, testing::EndsWith(advice));
+    EXPECT_THAT(stats.note, testing::Not(HasSubstr("lists of about")));
+  };
+  const Points points = clouds(400, 4, 1.0, 2, 2);
+  // The bound lies beyond all lists.
+  expect_none(SmartMiner({.kappa = 1e9}).select(brute_lists(points, 20), points.labels).stats,
+              "longer lists may not help; a smaller kappa may");
+  // No list of one holds both, which says nothing about longer ones.
+  expect_none(SmartMiner({.kappa = 2}).select(brute_lists(points, 1), points.labels).stats, "a list of 1 cannot hold both");
+  // All points in one place: neither lists nor kappa are at fault.
+  Points one_place = points;
+  std::fill(one_place.values.begin(), one_place.values.end(), 0.5F);
+  expect_none(SmartMiner({.kappa = 2}).select(brute_lists(one_place, 20), one_place.labels).stats, "longer lists may not help");
+  // A length that would do, were there as many points.
+  const Points few = clouds(30, 4, 1.0, 2, 2);
+  expect_none(SmartMiner({.kappa = 8}).select(brute_lists(few, 20), few.labels).stats, "longer lists may not help; a smaller kappa may");
 }
 
 TEST(SmartMiner, NeverTakesAPointAloneInItsClassAsAnchorAndSaysSo) {

@@ -67,7 +67,7 @@ struct MiningStats {
   std::size_t lists_walked = 0;            ///< Lists of anchors with at least one triplet to be mined.
   std::size_t lists_without_positive = 0;  ///< Of these, as first given.
   std::size_t lists_without_negative = 0;  ///< Of these, with a positive but no usable negative beyond the bound.
-  std::size_t suggested_neighbors = 0;     ///< A list length that should do; 0: these do, or none would.
+  std::size_t suggested_neighbors = 0;     ///< A list length that should do, or help much; 0: these do, or longer ones may not help.
   std::size_t extended_anchors = 0;        ///< Anchors for which longer lists were asked.
   std::size_t extended_neighbors = 0;      ///< Longest lists asked for; 0: none.
 
