@@ -435,7 +435,10 @@ class Selection {
   std::string advise(double short_share, double half_share) {
     MiningStats& stats = result_.stats;
     const std::size_t most = labels_.size() - 1;
-    if (stats.neighbors >= most) return "the lists hold all points already; a smaller kappa would help";
+    // Where negatives lie on their anchors no kappa helps.
+    const bool duplicates = stats.duplicates_skipped >= stats.lists_without_negative;
+    if (stats.neighbors >= most)
+      return fmt::format("the lists hold all points already{}", duplicates ? "" : "; a smaller kappa would help");
     if (stats.neighbors < 2) return "a list of 1 cannot hold both";
     // A tolerance of 0 can be approached only: aim for less than one list.
     const double aim = std::max(options_.short_list_tolerance, 0.5 / static_cast<double>(stats.lists_walked));
@@ -444,11 +447,8 @@ class Selection {
     const double length = std::ceil(static_cast<double>(stats.neighbors) * std::exp2(std::min(needed, kMostDoublings)));
     const bool for_want_of_negatives = stats.lists_without_negative > stats.lists_without_positive;
     const bool in_reach = needed <= kMostDoublings || std::pow(shrink, kMostDoublings) <= 0.5;
-    if (!in_reach || length >= static_cast<double>(most)) {
-      // Where negatives lie on their anchors no kappa helps either.
-      const bool duplicates = stats.duplicates_skipped >= stats.lists_without_negative;
+    if (!in_reach || length >= static_cast<double>(most))
       return fmt::format("longer lists may not help{}", for_want_of_negatives && !duplicates ? "; a smaller kappa may" : "");
-    }
     stats.suggested_neighbors = std::max(static_cast<std::size_t>(length), stats.neighbors + 1);
     return fmt::format("lists of about {} {}{}", stats.suggested_neighbors,
                        needed > kMostDoublings ? "would help, if not quite do" : "should do",

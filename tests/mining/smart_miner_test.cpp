@@ -674,6 +674,7 @@ TEST(SmartMiner, SuggestsNoLengthWithoutGround) {
   Points one_place = points;
   std::fill(one_place.values.begin(), one_place.values.end(), 0.5F);
   expect_none(SmartMiner({.kappa = 2}).select(brute_lists(one_place, 20), one_place.labels).stats, "longer lists may not help");
+  expect_none(SmartMiner({.kappa = 2}).select(brute_lists(one_place, 399), one_place.labels).stats, "the lists hold all points already");
   // A length that would do, were there as many points.
   const Points few = clouds(30, 4, 1.0, 2, 2);
   expect_none(SmartMiner({.kappa = 8}).select(brute_lists(few, 20), few.labels).stats, "longer lists may not help; a smaller kappa may");
