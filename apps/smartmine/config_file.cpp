@@ -1,12 +1,42 @@
 #include "config_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace smartmine::app {
 namespace {
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t begin = text.find_first_not_of(kBlank);
+  return begin == std::string_view::npos ? std::string_view{} : text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+// CLI11 makes an option of any line at all, so lines are looked at first: `[section]` or `name = value`.
+bool is_toml(std::string_view line) {
+  line = trimmed(line);
+  if (line.empty() || line.front() == '#') return true;
+  const auto is_name = [](std::string_view name) {
+    return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
+      return std::isalnum(letter) != 0 || letter == '-' || letter == '_' || letter == '.';
+    });
+  };
+  if (line.front() == '[') {
+    const std::size_t end = line.find(']');
+    if (end == std::string_view::npos || !is_name(trimmed(line.substr(1, end - 1)))) return false;
+    const std::string_view rest = trimmed(line.substr(end + 1));
+    return rest.empty() || rest.front() == '#';
+  }
+  const std::size_t equals = line.find('=');
+  return equals != std::string_view::npos && is_name(trimmed(line.substr(0, equals))) && !trimmed(line.substr(equals + 1)).empty();
+}
 
 // CLI11 wants a subcommand's options in its section; this also takes them from the top of the file.
 class SubcommandConfig : public CLI::ConfigTOML {
@@ -14,17 +44,34 @@ class SubcommandConfig : public CLI::ConfigTOML {
   explicit SubcommandConfig(const CLI::App& program) : program_(program) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    const std::string file = program_.get_config_ptr()->as<std::string>();
+    std::string text;
+    std::string line;
+    for (std::size_t number = 1; std::getline(input, line); ++number) {
+      if (!is_toml(line))
+        throw CLI::ConfigError(fmt::format("{}: cannot be read as TOML: line {} is neither a [section] nor a name = value", file, number));
+      text += line + "\n";
+    }
+    if (input.bad()) throw CLI::ConfigError(fmt::format("{}: cannot be read", file));
+    std::istringstream lines(text);
+
     const auto chosen = program_.get_subcommands();
     const auto all = program_.get_subcommands([](const CLI::App*) { return true; });
     std::vector<CLI::ConfigItem> kept;
-    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(input)) {
+    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(lines)) {
       if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
       if (chosen.empty()) continue;                          // the missing subcommand is complained of elsewhere
-      if (item.parents.empty()) item.parents = {chosen.front()->get_name()};
-      const bool of_another = std::any_of(all.begin(), all.end(), [&](const CLI::App* command) {
-        return command != chosen.front() && command->get_name() == item.parents.front();
+      const std::string& command = chosen.front()->get_name();
+      if (item.parents.empty()) item.parents = {command};
+      const bool of_another = std::any_of(all.begin(), all.end(), [&](const CLI::App* other) {
+        return other != chosen.front() && other->get_name() == item.parents.front();
       });
-      if (!of_another) kept.push_back(std::move(item));
+      if (of_another) continue;
+      if (item.parents != std::vector<std::string>{command})
+        throw CLI::ConfigError(fmt::format("{}: unknown section [{}]", file, item.parents.front()));
+      if (chosen.front()->get_option_no_throw("--" + item.name) == nullptr)
+        throw CLI::ConfigError(fmt::format("{}: unknown option {} of {}", file, item.name, command));
+      kept.push_back(std::move(item));
     }
     return kept;
   }

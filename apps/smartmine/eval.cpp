@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "about.h"
 #include "commands.h"
 #include "console.h"
 #include "interrupt.h"
@@ -62,16 +63,6 @@ void check(const EvalArguments& arguments) {
     throw UsageError(
         fmt::format("{} is for clustering, which --no-nmi leaves out", arguments.restarts_given ? "--restarts" : "--clusters"));
   if (!arguments.clusters.empty()) check_outputs({arguments.embeddings, arguments.labels}, {arguments.clusters});
-}
-
-// Runs `work`; what it throws about its arguments is about the content of `file`.
-template <class Work>
-auto about(const std::string& file, const Work& work) {
-  try {
-    return work();
-  } catch (const InvalidArgument& error) {
-    throw IoError(fmt::format("{}: {}", file, error.what()));
-  }
 }
 
 Evaluation evaluate(const EvalArguments& arguments, const Rows& rows, const std::vector<std::int64_t>& labels, const Progress& progress) {

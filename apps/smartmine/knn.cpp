@@ -73,7 +73,7 @@ void run_knn(const KnnArguments& arguments) {
   write(arguments, run);
   const double write_seconds = seconds_since(begin);
 
-  for (const std::string& warning : warnings(run.stats)) warn(warning);
+  for (const std::string& warning : warnings(run)) warn(warning);
   if (arguments.json) {
     nlohmann::ordered_json json = to_json(run);
     json["read_seconds"] = read_seconds;

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "config_file.h"
@@ -23,6 +25,14 @@ std::string in_one_line(std::string text) {
   for (char& letter : text)
     if (letter == '\n') letter = ' ';
   return text;
+}
+
+// The first argument nobody asked for, in words; empty: there is none.
+std::string unknown_argument(const CLI::App& program) {
+  const std::vector<std::string> left = program.remaining(true);
+  const auto option = std::find_if(left.begin(), left.end(), [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
+  if (option != left.end()) return "unknown option " + option->substr(0, option->find('='));
+  return left.empty() ? "" : fmt::format("unexpected argument '{}'", left.front());
 }
 
 int run(int argc, char** argv) {
@@ -47,7 +57,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& asked) {  // --help, --version
     return program.exit(asked);
   } catch (const CLI::ParseError& error) {
-    throw UsageError(in_one_line(error.what()) + "; see smartmine --help");
+    // A misspelt option is often a missing one too, and what was written says more.
+    const bool incomplete = dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error);
+    const std::string unknown = incomplete ? unknown_argument(program) : "";
+    throw UsageError(in_one_line(unknown.empty() ? error.what() : unknown) + "; see smartmine --help");
   }
   if (!work) throw UsageError("a subcommand is required, such as knn, mine or eval; see smartmine --help");
   catch_interrupts();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "about.h"
 #include "commands.h"
 #include "console.h"
 #include "interrupt.h"
@@ -71,16 +72,6 @@ void check(const MineArguments& arguments) {
   std::vector<std::string> outputs = {arguments.output};
   if (!arguments.neighbors.graph.empty()) outputs.push_back(arguments.neighbors.graph);
   check_outputs(inputs, outputs);
-}
-
-// Runs `work`; what it throws about its arguments is about the content of `file`.
-template <class Work>
-auto about(const std::string& file, const Work& work) {
-  try {
-    return work();
-  } catch (const InvalidArgument& error) {
-    throw IoError(fmt::format("{}: {}", file, error.what()));
-  }
 }
 
 LabelIndex read_label_index(const std::string& path, double& index_seconds) {
@@ -218,7 +209,7 @@ NeighborRun given_neighbors(const MineArguments& arguments, Inputs& inputs, std:
   run.stats.kernel = "none";
   if (const Rows* rows = inputs.rows()) {
     run.dimension = rows->dimension();
-    run.stats.unit_norm = check_rows(*rows, arguments.neighbors.fanng.threads).unit_norm;
+    run.stats.unit_norm = about(arguments.embeddings, [&] { return check_rows(*rows, run.threads); }).unit_norm;
     misfit = disagreement(arguments, run.lists, *rows);
   }
   return run;
@@ -267,7 +258,7 @@ void run_mine(const MineArguments& arguments) {
   write(arguments, run);
   const double write_seconds = seconds_since(begin);
 
-  std::vector<std::string> sentences = warnings(run.neighbors.stats);
+  std::vector<std::string> sentences = warnings(run.neighbors);
   if (!misfit.empty()) sentences.push_back("warning: " + misfit);
   if (!run.mined.stats.note.empty()) sentences.push_back("note: " + run.mined.stats.note);
   for (const std::string& sentence : sentences) warn(sentence);
@@ -303,6 +294,9 @@ void add_miner_options(CLI::App& command, MineArguments& arguments) {
       ->check(positive_number())
       ->type_name("M")
       ->capture_default_str();
+  command.add_flag(
+      "--nearer-positives", miner.nearer_positives,
+      "Where the whole class is nearer than the negative, take its farthest if that violates the margin, not a random triplet");
   command.add_flag("--keep-duplicates", arguments.keep_duplicates, "Mine negatives at distance 0 too, the same image under two labels");
   command.add_option("--min-negative-rank", miner.min_negative_rank, "Mine no negative among the first R of a list")
       ->check(whole_number(0, kMaxRows))

@@ -101,11 +101,10 @@ std::string to_table(const MiningRun& run) {
                                stats.positive_distances_unknown > 0 || stats.mined_outside_positive == 0
                                    ? ""
                                    : fmt::format("; {} violate the margin", stats.outside_violating)));
-  table +=
-      row("", fmt::format("{}  positive nearer than the negative: the list holds the whole class", counted(stats.mined_nearer_positive)));
+  table += row("", fmt::format("{}  positive nearer than the negative, as asked for", counted(stats.mined_nearer_positive)));
   table += row("random", fmt::format("{}  the list holds no positive", counted(stats.random_no_positive)));
   table += row("", fmt::format("{}  no negative beyond the bound", counted(stats.random_no_negative)));
-  table += row("", fmt::format("{}  no positive far enough", counted(stats.random_no_farther_positive)));
+  table += row("", fmt::format("{}  no positive far enough: the list holds the whole class", counted(stats.random_no_farther_positive)));
   table += row("", fmt::format("{}  by the share asked for", counted(stats.random_by_share)));
   table += fmt::format("\n  {:<22} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10}\n", "squared distance", "min", "5 %", "25 %", "median",
                        "75 %", "95 %", "max", "triplets");

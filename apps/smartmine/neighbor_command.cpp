@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "about.h"
 #include "console.h"
 #include "interrupt.h"
 #include "option_checks.h"
@@ -17,6 +18,7 @@ namespace smartmine::app {
 namespace {
 
 constexpr unsigned kMostThreads = 1024;
+constexpr std::size_t kCertifiedUnasked = 32768;  // rows; see FanngOptions::certify
 
 Start start_from(std::string_view name) {
   if (name == "random") return Start::kRandom;
@@ -26,8 +28,7 @@ Start start_from(std::string_view name) {
 
 bool chooses_exact(const NeighborArguments& arguments, const Rows& rows) {
   if (arguments.index != "auto") return arguments.index == "exact";
-  // Who names a start or a graph file wants a graph.
-  if (!arguments.start.empty() || !arguments.graph.empty()) return false;
+  if (!arguments.graph_option().empty()) return false;  // who says how the graph is to be wants one
   return exact_is_faster(rows.size(), rows.dimension(), arguments.fanng.neighbors);
 }
 
@@ -39,6 +40,17 @@ Fanng load_previous(const std::string& path, const Rows& rows) {
                     "the same points",
                     path, graph.size(), graph.dimension(), rows.size(), rows.dimension()));
   return graph;
+}
+
+// Looks at the rows only once something was wrong; the search looks at every value anyway.
+template <class Search>
+auto search_rows(const Rows& rows, std::string_view source, const Search& search) {
+  try {
+    return search();
+  } catch (const InvalidArgument&) {
+    about(source, [&] { check_rows(rows); });
+    throw;
+  }
 }
 
 std::string with_unit(std::uint64_t bytes) {
@@ -92,12 +104,21 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->check(whole_number(0, kMostThreads))
       ->type_name("T")
       ->capture_default_str();
+  for (const char* name : {"--success-rate", "--edge-candidates", "--max-degree"}) graph_numbers_.push_back(command.get_option(name));
+}
+
+std::string NeighborArguments::graph_option() const {
+  if (!start.empty()) return "--start";
+  if (!graph.empty()) return "--graph";
+  if (fanng.certify) return "--certify";
+  for (const CLI::Option* option : graph_numbers_)
+    if (option->count() > 0) return option->get_name();
+  return {};
 }
 
 void NeighborArguments::check() const {
-  if (index == "exact" && (!start.empty() || !graph.empty()))
-    throw UsageError(
-        fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto", start.empty() ? "--graph" : "--start"));
+  if (const std::string option = graph_option(); index == "exact" && !option.empty())
+    throw UsageError(fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto", option));
   if (reads_graph() && graph.empty()) throw UsageError("--start previous needs --graph FILE, the graph to start from");
   if (reads_graph() && !std::filesystem::exists(graph))
     throw IoError(fmt::format("{}: no such graph; a run with another --start and this --graph writes one", graph));
@@ -118,15 +139,17 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
   run.threads = resolve_threads(arguments.fanng.threads);
   if (chooses_exact(arguments, rows)) {
     run.start = "none";
-    NeighborResult result =
-        ExactKnn({.neighbors = arguments.fanng.neighbors, .threads = arguments.fanng.threads}).neighbors(rows, progress);
+    const ExactKnn exact({.neighbors = arguments.fanng.neighbors, .threads = arguments.fanng.threads});
+    NeighborResult result = search_rows(rows, source, [&] { return exact.neighbors(rows, progress); });
     run.lists = std::move(result.lists);
     run.stats = std::move(result.stats);
+    run.stats.recall_target = arguments.fanng.recall_target;
     return run;
   }
   run.start = arguments.start.empty() ? "partition" : arguments.start;
   FanngOptions options = arguments.fanng;
   options.start = start_from(run.start);
+  run.certified = options.certify || options.start == Start::kRandom || rows.size() <= kCertifiedUnasked;
   options.refreshable = !arguments.graph.empty();  // who keeps the graph means to start from it again
   std::optional<Fanng> previous;
   if (arguments.reads_graph()) {
@@ -135,7 +158,7 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
     run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     stop_if_interrupted();
   }
-  FanngResult result = build_fanng(rows, options, previous ? &*previous : nullptr, progress);
+  FanngResult result = search_rows(rows, source, [&] { return build_fanng(rows, options, previous ? &*previous : nullptr, progress); });
   run.lists = std::move(result.lists);
   run.stats = std::move(result.stats);
   run.graph = std::move(result.graph);
@@ -146,31 +169,36 @@ nlohmann::ordered_json to_json(const NeighborRun& run) {
   const NeighborStats& stats = run.stats;
   nlohmann::ordered_json stages = nlohmann::ordered_json::object();
   for (const auto& [stage, seconds] : stats.stage_seconds) stages[stage] = seconds;
-  return {{"size", run.lists.size()},
-          {"dimension", run.dimension},
-          {"neighbors", run.lists.neighbors()},
-          {"index", stats.index},
-          {"start", run.start},
-          {"threads", run.threads},
-          {"kernel", stats.kernel},
-          {"seconds", stats.seconds},
-          {"stage_seconds", stages},
-          {"distance_computations", stats.distance_computations},
-          {"recall", stats.recall},
-          {"recall_target", stats.recall_target},
-          {"recall_sample", stats.recall_sample},
-          {"recall_reached", stats.recall_reached},
-          {"success_rate", stats.success_rate},
-          {"success_bound", stats.success_bound},
-          {"success_pairs", stats.success_pairs},
-          {"success_target", stats.success_target},
-          {"success_reached", stats.success_reached},
-          {"mean_degree", stats.mean_degree},
-          {"max_degree", stats.max_degree},
-          {"edges_added", stats.edges_added},
-          {"unit_norm", stats.unit_norm},
-          {"peak_memory_bytes", stats.peak_memory_bytes},
-          {"note", stats.note}};
+  nlohmann::ordered_json json = {{"size", run.lists.size()},
+                                 {"dimension", run.dimension},
+                                 {"neighbors", run.lists.neighbors()},
+                                 {"index", stats.index},
+                                 {"start", run.start},
+                                 {"threads", run.threads},
+                                 {"kernel", stats.kernel},
+                                 {"seconds", stats.seconds},
+                                 {"stage_seconds", stages},
+                                 {"distance_computations", stats.distance_computations},
+                                 {"recall", stats.recall},
+                                 {"recall_target", stats.recall_target},
+                                 {"recall_sample", stats.recall_sample},
+                                 {"recall_reached", stats.recall_reached},
+                                 {"success_rate", stats.success_rate},
+                                 {"success_bound", stats.success_bound},
+                                 {"success_pairs", stats.success_pairs},
+                                 {"success_target", stats.success_target},
+                                 {"success_reached", stats.success_reached},
+                                 {"mean_degree", stats.mean_degree},
+                                 {"max_degree", stats.max_degree},
+                                 {"edges_added", stats.edges_added},
+                                 {"unit_norm", stats.unit_norm},
+                                 {"peak_memory_bytes", stats.peak_memory_bytes},
+                                 {"note", stats.note}};
+  if (!run.graph)  // nothing to speak of
+    for (const char* name : {"success_rate", "success_bound", "success_pairs", "success_target", "success_reached", "mean_degree",
+                             "max_degree", "edges_added"})
+      json[name] = nullptr;
+  return json;
 }
 
 std::string to_table(const NeighborRun& run) {
@@ -199,7 +227,8 @@ std::string to_table(const NeighborRun& run) {
   return table;
 }
 
-std::vector<std::string> warnings(const NeighborStats& stats) {
+std::vector<std::string> warnings(const NeighborRun& run) {
+  const NeighborStats& stats = run.stats;
   std::vector<std::string> all;
   if (!stats.recall_reached)
     all.push_back(fmt::format("warning: recall is {:.4f}, under the {:.4f} asked for; a larger --max-degree or --index exact may help",
@@ -207,8 +236,9 @@ std::vector<std::string> warnings(const NeighborStats& stats) {
   if (!stats.success_reached)
     all.push_back(fmt::format(
         "note: the graph's success rate is {:.4f} (at least {:.4f} with 95 % confidence), under {:.4f}; the lists do not depend on "
-        "it. For searching with the graph, --certify or more --edge-candidates raise it",
-        stats.success_rate, stats.success_bound, stats.success_target));
+        "it. For searching with the graph, {} it",
+        stats.success_rate, stats.success_bound, stats.success_target,
+        run.certified ? "more --edge-candidates or a larger --max-degree may raise" : "--certify or more --edge-candidates raise"));
   if (!stats.note.empty()) all.push_back("note: " + stats.note);
   return all;
 }

@@ -27,6 +27,11 @@ struct NeighborArguments {
   /// Throws UsageError for options that contradict each other, IoError for a graph that is to be read and is not there.
   void check() const;
   bool reads_graph() const { return start == "previous"; }
+  /// The name of an option given that only a graph has a use for; empty: there is none.
+  std::string graph_option() const;
+
+ private:
+  std::vector<const CLI::Option*> graph_numbers_;  // options whose value does not tell whether they were given
 };
 
 /// Lists, what they cost, and the graph if there is one.
@@ -38,6 +43,7 @@ struct NeighborRun {
   std::size_t dimension = 0;
   unsigned threads = 0;
   double read_graph_seconds = 0;
+  bool certified = false;  ///< The success rate was pursued as far as the other options let it.
 };
 
 /// Does what the arguments say on the rows read from `source`.
@@ -48,6 +54,6 @@ nlohmann::ordered_json to_json(const NeighborRun& run);
 /// The same for people, a few lines.
 std::string to_table(const NeighborRun& run);
 /// What the person who started the run should know; a sentence each.
-std::vector<std::string> warnings(const NeighborStats& stats);
+std::vector<std::string> warnings(const NeighborRun& run);
 
 }  // namespace smartmine::app

@@ -30,6 +30,11 @@ struct Nearest {
 
 }  // namespace
 
+void RandomMinerOptions::validate() const {
+  constexpr std::size_t kMost = std::size_t{1} << 40;  // a minus sign that wrapped around is far above
+  if (count > kMost) throw InvalidArgument(fmt::format("count is {}; it must be at most {}", count, kMost));
+}
+
 MinedTriplets RandomMiner::select(const LabelIndex& labels) const {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<std::uint32_t> anchors = labels.anchors();

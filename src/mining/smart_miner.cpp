@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -20,9 +21,9 @@ namespace {
 
 constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kGrain = 2048;
-constexpr int kRandomTries = 256;    // for a random negative that is neither used nor worn out
-constexpr std::size_t kScan = 4096;  // and then so many in a row
-constexpr std::size_t kMostDoublings = 4;
+constexpr int kRandomTries = 256;     // for a random negative that is neither used nor worn out
+constexpr std::size_t kScan = 4096;   // and then so many in a row
+constexpr double kMostDoublings = 4;  // of a list, that a suggestion goes at once
 
 struct List {
   std::span<const std::uint32_t> ids;
@@ -136,8 +137,9 @@ class Selection {
     std::vector<std::uint32_t> negatives;  // places in the list, in order [NEG]
     std::vector<std::uint32_t> positives;  // place of the positive for each of the first of them [POS]
     bool has_positive = false;
-    std::vector<std::uint32_t> inside;   // places of all positives of the list; filled when first needed
-    std::vector<std::uint32_t> outside;  // members of the class that are not in the list
+    std::vector<std::uint32_t> inside;      // places of all positives of the list; filled when first needed
+    std::vector<std::uint32_t> inside_ids;  // the anchor and these, ascending; with the next
+    std::vector<std::uint32_t> outside;     // members of the class that are not in the list; filled when first needed
     Counts counts;
   };
 
@@ -245,6 +247,7 @@ class Selection {
     scratch.negatives.clear();
     scratch.positives.clear();
     scratch.inside.clear();
+    scratch.outside.clear();
     const std::uint32_t* class_of = labels_.class_ids().data();
     const std::uint32_t own = class_of[anchor];
     const std::size_t count = list.ids.size();
@@ -298,7 +301,8 @@ class Selection {
       origin = TripletOrigin::kMinedNearerPositive;
       positive = list.ids[scratch.inside.back()];
       positive_distance = list.distances[scratch.inside.back()];
-      if (!violates(positive_distance, negative_distance, options_.margin)) return TripletOrigin::kRandomNoFartherPositive;
+      if (!options_.nearer_positives || !violates(positive_distance, negative_distance, options_.margin))
+        return TripletOrigin::kRandomNoFartherPositive;
     }
     result_.triplets[slot] = {anchor, positive, negative};
     positive_distances_[slot] = positive_distance;
@@ -317,22 +321,26 @@ class Selection {
   std::uint32_t draw_outside(std::uint32_t anchor, std::size_t slot, const List& list, Scratch& scratch) const {
     const auto members = labels_.members(labels_.class_of(anchor));
     const auto& inside = scratch.inside;
-    const auto is_inside = [&](std::uint32_t id) {
-      return id == anchor || std::any_of(inside.begin(), inside.end(), [&](std::uint32_t place) { return list.ids[place] == id; });
-    };
     Random random = random_for(options_.seed, Draw::kOutsidePositive, key(anchor, slot));
     const std::size_t available = members.size() - 1 - inside.size();
     if (4 * available >= members.size()) {
+      const auto is_inside = [&](std::uint32_t id) {
+        return id == anchor || std::any_of(inside.begin(), inside.end(), [&](std::uint32_t place) { return list.ids[place] == id; });
+      };
       while (true) {
         const std::uint32_t id = members[random.below(members.size())];
         if (!is_inside(id)) return id;
       }
     }
-    // Few are left, so the class is hardly larger than the list.
-    auto& outside = scratch.outside;
-    outside.clear();
-    std::copy_if(members.begin(), members.end(), std::back_inserter(outside), [&](std::uint32_t id) { return !is_inside(id); });
-    return outside[random.below(outside.size())];
+    // Few are left, so the class is hardly larger than the list: gather them, once an anchor.
+    if (auto& outside = scratch.outside; outside.empty()) {
+      auto& ids = scratch.inside_ids;
+      ids.assign(1, anchor);
+      for (const std::uint32_t place : inside) ids.push_back(list.ids[place]);
+      std::sort(ids.begin(), ids.end());
+      std::set_difference(members.begin(), members.end(), ids.begin(), ids.end(), std::back_inserter(outside));
+    }
+    return scratch.outside[random.below(scratch.outside.size())];
   }
 
   // A uniform positive, and a uniform negative that this anchor has not had and that is below the cap.
@@ -421,11 +429,35 @@ class Selection {
     return std::move(result_);
   }
 
-  // If too many lists lack a positive or a negative: how long they should be. The share that is not ready is taken to
-  // shrink with each doubling as it did with the last one, from half a list to the whole.
-  void suggest(std::size_t ready, std::size_t ready_in_half) {
+  // How long lists should be, from the shares that are too short at half the length and at the whole: each doubling is
+  // taken to shrink the share as the last one did. Says no length unless that promises to do, or
+  // to halve the share at least.
+  std::string advise(double short_share, double half_share) {
     MiningStats& stats = result_.stats;
     const std::size_t most = labels_.size() - 1;
+    // Where negatives lie on their anchors no kappa helps.
+    const bool duplicates = stats.duplicates_skipped >= stats.lists_without_negative;
+    if (stats.neighbors >= most)
+      return fmt::format("the lists hold all points already{}", duplicates ? "" : "; a smaller kappa would help");
+    if (stats.neighbors < 2) return "a list of 1 cannot hold both";
+    // A tolerance of 0 can be approached only: aim for less than one list.
+    const double aim = std::max(options_.short_list_tolerance, 0.5 / static_cast<double>(stats.lists_walked));
+    const double shrink = short_share / half_share;
+    const double needed = shrink < 1 ? std::log(aim / short_share) / std::log(shrink) : std::numeric_limits<double>::infinity();
+    const double length = std::ceil(static_cast<double>(stats.neighbors) * std::exp2(std::min(needed, kMostDoublings)));
+    const bool for_want_of_negatives = stats.lists_without_negative > stats.lists_without_positive;
+    const bool in_reach = needed <= kMostDoublings || std::pow(shrink, kMostDoublings) <= 0.5;
+    if (!in_reach || length >= static_cast<double>(most))
+      return fmt::format("longer lists may not help{}", for_want_of_negatives && !duplicates ? "; a smaller kappa may" : "");
+    stats.suggested_neighbors = std::max(static_cast<std::size_t>(length), stats.neighbors + 1);
+    return fmt::format("lists of about {} {}{}", stats.suggested_neighbors,
+                       needed > kMostDoublings ? "would help, if not quite do" : "should do",
+                       for_want_of_negatives ? ", or a smaller kappa" : "");
+  }
+
+  // What an operator should know; if too many lists lack a positive or a negative, also what to do about it.
+  void suggest(std::size_t ready, std::size_t ready_in_half) {
+    MiningStats& stats = result_.stats;
     if (stats.anchors_skipped > 0)
       stats.note = fmt::format("{} points are alone in their class and never serve as anchors", stats.anchors_skipped);
     if (stats.extended_neighbors > 0)
@@ -436,22 +468,7 @@ class Selection {
     const double short_share = 1.0 - static_cast<double>(ready) / walked;
     if (short_share <= options_.short_list_tolerance) return;
 
-    std::string advice;
-    if (stats.neighbors >= most) {
-      advice = "the lists hold all points already; a smaller kappa would help";
-    } else {
-      const double half_share = 1.0 - static_cast<double>(ready_in_half) / walked;
-      const double shrink = short_share / half_share;
-      // A tolerance of 0 can be approached only: aim for less than one list.
-      const double aim = std::max(options_.short_list_tolerance, 0.5 / walked);
-      double doublings = static_cast<double>(kMostDoublings);
-      if (shrink < 1) doublings = std::min(doublings, std::log(aim / short_share) / std::log(shrink));
-      const double length = std::ceil(static_cast<double>(stats.neighbors) * std::exp2(doublings));
-      stats.suggested_neighbors =
-          std::clamp(static_cast<std::size_t>(std::min(length, static_cast<double>(most))), stats.neighbors + 1, most);
-      advice = fmt::format("lists of about {} should do{}", stats.suggested_neighbors,
-                           stats.lists_without_negative > stats.lists_without_positive ? ", or a smaller kappa" : "");
-    }
+    const std::string advice = advise(short_share, 1.0 - static_cast<double>(ready_in_half) / walked);
     if (!stats.note.empty()) stats.note += "; ";
     stats.note += fmt::format("of the lists of {}, {:.1f} % hold no positive and {:.1f} % no negative beyond the bound: {}",
                               stats.neighbors, 100.0 * static_cast<double>(stats.lists_without_positive) / walked,

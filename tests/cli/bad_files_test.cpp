@@ -49,8 +49,18 @@ TEST_F(BadFiles, NamesTheRowAndColumnOfTheFirstValueThatIsNotFinite) {
     write_matrix(folder_ / "x.npy", values, 40, 8);
     for (const char* index : {"exact", "fanng"}) {
       SCOPED_TRACE(index);
-      expect_failure({"row 17", "column 5"}, {"--index", index});
+      expect_failure({"x.npy: embeddings hold ", "row 17", "column 5"}, {"--index", index});
     }
+  }
+}
+
+TEST_F(BadFiles, NamesTheFileWhoseRowsAreTooLongForTheirDistances) {
+  std::vector<float> values = clustered_rows(40, 8);
+  values[9 * 8 + 1] = 1e30F;
+  write_matrix(folder_ / "x.npy", values, 40, 8);
+  for (const char* index : {"exact", "fanng"}) {
+    SCOPED_TRACE(index);
+    expect_failure({"x.npy: row 9 ", "overflow"}, {"--index", index});
   }
 }
 

@@ -95,17 +95,25 @@ TEST_F(Knn, ReachesTheRecallAskedForFromEveryStart) {
 TEST_F(Knn, PrintsOneFlatJsonObjectAndNothingElse) {
   for (const char* index : {"exact", "fanng"}) {
     SCOPED_TRACE(index);
-    const Outcome outcome = run({"--index", index, "--threads", "2", "--json"});
+    const Outcome outcome = run({"--index", index, "--recall", "0.97", "--threads", "2", "--json"});
     EXPECT_EQ(outcome.status, 0);
     EXPECT_EQ(outcome.err, "");
     EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1);
     const json object = json::parse(outcome.out);
-    for (const char* number :
-         {"seconds", "distance_computations", "success_rate", "success_bound", "success_pairs", "recall", "recall_target", "recall_sample",
-          "mean_degree", "max_degree", "edges_added", "peak_memory_bytes", "read_seconds", "write_seconds"})
+    for (const char* number : {"seconds", "distance_computations", "recall", "recall_target", "recall_sample", "peak_memory_bytes",
+                               "read_seconds", "write_seconds"})
       EXPECT_TRUE(object.contains(number) && object[number].is_number()) << number;
-    for (const char* boolean : {"recall_reached", "success_reached", "unit_norm"})
+    for (const char* boolean : {"recall_reached", "unit_norm"})
       EXPECT_TRUE(object.contains(boolean) && object[boolean].is_boolean()) << boolean;
+    const bool graph = std::string(index) == "fanng";
+    for (const char* number :
+         {"success_rate", "success_bound", "success_pairs", "success_target", "mean_degree", "max_degree", "edges_added"})
+      EXPECT_TRUE(object.contains(number) && (graph ? object[number].is_number() : object[number].is_null())) << number;
+    EXPECT_TRUE(object.contains("success_reached"));
+    EXPECT_TRUE(graph ? object["success_reached"].is_boolean() : object["success_reached"].is_null());
+    EXPECT_EQ(object.at("recall_target"), 0.97);
+    EXPECT_GE(object.at("recall"), graph ? 0.97 : 1.0);
+    EXPECT_EQ(object.at("recall_reached"), true);
     for (const auto& [name, value] : object.items()) EXPECT_EQ(value.is_primitive(), name != "stage_seconds") << name;
     for (const auto& [stage, seconds] : object.at("stage_seconds").items()) EXPECT_TRUE(seconds.is_number()) << stage;
     EXPECT_EQ(object.at("size"), kRows);
@@ -131,6 +139,11 @@ TEST_F(Knn, AutoTakesExactSearchForFewRowsAndAGraphWhenOneIsAskedFor) {
   EXPECT_EQ(json::parse(run({"--json"}).out).at("index"), "exact");
   EXPECT_EQ(json::parse(run({"--json", "--graph", folder_ / "g"}).out).at("index"), "fanng");
   EXPECT_EQ(json::parse(run({"--json", "--start", "partition"}).out).at("index"), "fanng");
+  EXPECT_EQ(json::parse(run({"--json", "--certify"}).out).at("index"), "fanng");
+  // Given as their defaults too.
+  EXPECT_EQ(json::parse(run({"--json", "--success-rate", "0.98"}).out).at("index"), "fanng");
+  EXPECT_EQ(json::parse(run({"--json", "--edge-candidates", "0"}).out).at("index"), "fanng");
+  EXPECT_EQ(json::parse(run({"--json", "--max-degree", "64"}).out).at("index"), "fanng");
 }
 
 TEST_F(Knn, WritesTheSameBytesAtAnyNumberOfThreads) {
@@ -194,6 +207,18 @@ TEST_F(Knn, WarnsButSucceedsWhenTheRecallCannotBeReached) {
   const json object = json::parse(outcome.out);
   EXPECT_EQ(object.at("recall_reached").get<bool>(), object.at("recall").get<double>() >= 1.0);
   EXPECT_EQ(object.at("recall_reached").get<bool>(), outcome.err.find("recall is") == std::string::npos) << outcome.err;
+}
+
+TEST_F(Knn, RecommendsNothingThatWasTriedWhenTheSuccessRateIsNotReached) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, std::vector<std::string>{"--certify"}}) {
+    std::vector<std::string> arguments = {"--index", "fanng", "--success-rate", "0.9999999", "--max-degree", "4", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    ASSERT_EQ(json::parse(outcome.out).at("success_reached"), false);
+    EXPECT_THAT(outcome.err, HasSubstr("more --edge-candidates or a larger --max-degree"));
+    EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("--certify"))) << "so few rows are certified unasked";
+  }
 }
 
 TEST(MakeEmbeddings, MakesUnitRowsThatKnnTakes) {

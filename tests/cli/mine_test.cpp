@@ -278,10 +278,7 @@ TEST_F(Mine, PrintsOneFlatJsonObjectAndNothingElse) {
     const json report = json::parse(outcome.out);
     for (const char* number : {"seconds",
                                "distance_computations",
-                               "success_rate",
-                               "success_bound",
                                "recall",
-                               "mean_degree",
                                "peak_memory_bytes",
                                "read_seconds",
                                "write_seconds",
@@ -314,6 +311,9 @@ TEST_F(Mine, PrintsOneFlatJsonObjectAndNothingElse) {
                                "extended_anchors",
                                "extended_neighbors"})
       EXPECT_TRUE(report.contains(number) && report[number].is_number()) << number;
+    for (const char* number : {"success_rate", "success_bound", "mean_degree"})
+      EXPECT_TRUE(report.contains(number) && (std::string(index) == "fanng" ? report[number].is_number() : report[number].is_null()))
+          << number;
     for (const auto& [name, value] : report.items())
       EXPECT_EQ(value.is_primitive(), name != "stage_seconds" && name != "list_stage_seconds") << name;
     double stages = 0;
@@ -397,6 +397,20 @@ TEST_F(Mine, MinesTheShareAndTheNumberAskedFor) {
     for (std::size_t j = 0; j < 4; ++j) negatives.insert(all[4 * i + j][2]);
     EXPECT_EQ(negatives.size(), 4U) << "anchor " << i << " has a negative twice";
   }
+}
+
+TEST_F(Mine, TakesPositivesNearerThanTheNegativeOnlyWhenAskedTo) {
+  // Lists much longer than a class hold the whole of most.
+  const std::vector<std::string> from = {"--embeddings", folder_ / "x.npy", "--neighbors", "300", "--kappa", "2"};
+  const json strict = run_json(from);
+  EXPECT_EQ(strict.at("mined_nearer_positive"), 0);
+  EXPECT_GT(strict.at("random_no_farther_positive"), 0);
+  const json nearer = run_json(from, {"--nearer-positives"});
+  expect_sound();
+  EXPECT_GT(nearer.at("mined_nearer_positive"), 0);
+  EXPECT_EQ(nearer.at("mined"), strict.at("mined"));
+  EXPECT_EQ(nearer.at("mined_nearer_positive").get<int>() + nearer.at("random_no_farther_positive").get<int>(),
+            strict.at("random_no_farther_positive"));
 }
 
 TEST_F(Mine, KeepsToTheCapOnNegatives) {
@@ -608,10 +622,10 @@ TEST_F(Mine, NamesTheRowAndColumnOfTheFirstValueThatIsNotFinite) {
   write_lists();
   values_[17 * kDimension + 5] = std::numeric_limits<float>::quiet_NaN();
   write_matrix(folder_ / "x.npy", values_, kRows, kDimension);
-  expect_refused(1, {"row 17, column 5"}, from_embeddings(), {"--quiet"});
+  expect_refused(1, {"x.npy: embeddings hold NaN at row 17, column 5"}, from_embeddings(), {"--quiet"});
   std::vector<std::string> both = from_lists();
   both.insert(both.end(), {"--embeddings", folder_ / "x.npy"});
-  expect_refused(1, {"row 17, column 5"}, both, {"--quiet"});
+  expect_refused(1, {"x.npy: embeddings hold NaN at row 17, column 5"}, both, {"--quiet"});
 }
 
 // Lists from elsewhere are wrong in many ways; the first wrong place is named.
@@ -708,6 +722,7 @@ TEST(CommandLine, HelpOfMineNamesEveryOption) {
                              "--triplets-per-anchor",
                              "--mined-fraction",
                              "--margin",
+                             "--nearer-positives",
                              "--keep-duplicates",
                              "--min-negative-rank",
                              "--max-negative-uses",

@@ -51,7 +51,11 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
   expect_usage_error({}, "subcommand");
   expect_usage_error({"frobnicate"}, "frobnicate");
   expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--frobnicate"}, "--frobnicate");
-  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "stray"}, "stray");
+  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "stray"}, "unexpected argument 'stray'");
+  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--neigbors", "5"}, "smartmine: unknown option --neigbors;");
+  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--neigbors=5"}, "smartmine: unknown option --neigbors;");
+  // The misspelt name, not the one it leaves missing.
+  expect_usage_error({"knn", "--embedings", "x.npy", "--output", "y"}, "smartmine: unknown option --embedings;");
 }
 
 TEST(CommandLine, RefusesAMissingRequiredOption) {
@@ -78,6 +82,19 @@ TEST(CommandLine, RefusesOptionsThatContradictEachOther) {
   expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--start", "previous"}, "--graph");
   expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--index", "exact", "--graph", "g"}, "--graph");
   expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--index", "exact", "--start", "random"}, "--start");
+}
+
+TEST(CommandLine, RefusesOptionsOfAGraphBesideExactSearch) {
+  const std::vector<std::vector<std::string>> all = {
+      {"--certify"}, {"--success-rate", "0.9"}, {"--edge-candidates", "0"}, {"--max-degree", "64"}};
+  for (const std::vector<std::string>& option : all)
+    for (std::vector<std::string> arguments : {std::vector<std::string>{"knn", "--embeddings", "x.npy"},
+                                               std::vector<std::string>{"mine", "--embeddings", "x.npy", "--labels", "l.npy"}}) {
+      SCOPED_TRACE(arguments[0] + " " + option[0]);
+      arguments.insert(arguments.end(), {"--output", "y", "--index", "exact"});
+      arguments.insert(arguments.end(), option.begin(), option.end());
+      expect_usage_error(arguments, option[0] + " is for a graph");
+    }
 }
 
 TEST(CommandLine, RefusesToOverwriteItsOwnInput) {
@@ -139,11 +156,31 @@ TEST_F(ConfigFile, CanStandBeforeTheSubcommand) {
 TEST_F(ConfigFile, IsRefusedWithAnUnknownNameOrSection) {
   Outcome outcome = run_with("neighbours = 7\n");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("neighbours"));
+  EXPECT_THAT(outcome.err, HasSubstr("settings.toml: unknown option neighbours of knn"));
+  outcome = run_with("[knn]\nkappa = 7\n");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("settings.toml: unknown option kappa of knn"));
   outcome = run_with("[kn]\nneighbors = 7\n");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("kn"));
+  EXPECT_THAT(outcome.err, HasSubstr("settings.toml: unknown section [kn]"));
   EXPECT_EQ(folder_.names(), (std::set<std::string>{"settings.toml", "x.npy"}));
+}
+
+TEST_F(ConfigFile, IsRefusedWhenItIsNoToml) {
+  for (const std::string& junk : {std::string("hello\n"), std::string("neighbors 7\n"), std::string("[knn\nneighbors = 7\n"),
+                                  std::string("neighbors =\n"), std::string("\0\x01\xff=\x80\n", 6), read_text(folder_ / "x.npy")}) {
+    SCOPED_TRACE(junk.substr(0, 20));
+    const Outcome outcome = run_with("# fine so far\n\n" + junk);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("settings.toml: cannot be read as TOML: line 3 "));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+  EXPECT_EQ(folder_.names(), (std::set<std::string>{"settings.toml", "x.npy"}));
+}
+
+TEST_F(ConfigFile, MayHaveCommentsBlanksAndLineEndsOfAnotherSystem) {
+  EXPECT_EQ(run_with("\r\n  # a comment\r\n  [ knn ]  # another\r\n  neighbors = 6  # a third\r\n").status, 0);
+  EXPECT_EQ(columns(), 6U);
 }
 
 TEST_F(ConfigFile, IsRefusedWithAValueOutOfRange) {

@@ -233,6 +233,9 @@ TEST(Selections, RefuseBadInputByName) {
   EXPECT_THAT(message_of([&] { hard_pairs(points.rows(), index, {.sampled = 5, .kept = 6}); }),
               HasSubstr("kept is 6; it must be from 1 to sampled, 5"));
   EXPECT_THAT(message_of([&] { hard_pairs(points.rows(), index, {.sampled = 0}); }), HasSubstr("sampled is 0"));
+  EXPECT_THAT(message_of([&] { RandomMiner({.count = static_cast<std::size_t>(-1)}); }),
+              HasSubstr("count is 18446744073709551615; it must be at most 1099511627776"));
+  EXPECT_NO_THROW((RandomMinerOptions{.count = std::size_t{1} << 40}).validate());
   Points broken = points;
   broken.values[13] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(message_of([&] { hardest_triplets(broken.rows(), index); }), HasSubstr("row 6, column 1"));

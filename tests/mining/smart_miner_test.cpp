@@ -94,7 +94,7 @@ std::vector<Expected> select_by_the_paper(const Points& points, std::uint32_t an
       triplet.positive = farthest_in_list.first;
       const double loss = 1 - std::sqrt(static_cast<double>(negatives[0].second)) /
                                   (std::sqrt(static_cast<double>(farthest_in_list.second)) + options.margin);
-      if (loss <= 0) triplet.origin = TripletOrigin::kRandomNoFartherPositive;
+      if (!options.nearer_positives || loss <= 0) triplet.origin = TripletOrigin::kRandomNoFartherPositive;
     }
     for (const Positive& positive : positives) {
       if (!positive.valid_range.contains(triplet.negative)) continue;
@@ -183,6 +183,7 @@ TEST(SmartMiner, SelectsWhatThePaperSelectsOverManySeedsAndOptions) {
                                         .mined_fraction = random.below(2) == 0 ? 1.0 : random.uniform(),
                                         .seed = seed,
                                         .threads = 2,
+                                        .nearer_positives = seed % 2 == 0,
                                         .skip_duplicates = random.below(2) == 0,
                                         .min_negative_rank = random.below(3) == 0 ? random.below(10) : 0,
                                         .max_negative_uses = random.below(3) == 0 ? 1 + random.below(8) : 0};
@@ -249,6 +250,30 @@ TEST(SmartMiner, TakesTheBoundItselfAsBeyond) {
   lists.distances(0)[1] = 2.0F;
   EXPECT_EQ(SmartMiner({.kappa = 2}).select(lists, points.labels).triplets[0], (Triplet{0, 3, 2}));
   EXPECT_EQ(SmartMiner({.kappa = std::nextafter(2.0, 3.0)}).select(lists, points.labels).origins[0], TripletOrigin::kRandomNoNegative);
+}
+
+TEST(SmartMiner, TakesAPositiveNearerThanTheNegativeOnlyWhenAskedTo) {
+  // The list of point 0 holds its whole class, at 1 and 1.21 (d2), and a negative behind it, at 1.44 or far off.
+  for (const float negative : {1.2F, 3.0F}) {
+    const Points points{1, {0, 1, 1.1F, -negative, 20, 21}, {1, 1, 1, 2, 2, 3}};
+    const NeighborLists lists = brute_lists(points, 4);
+    const SmartMinerOptions strict{.kappa = 1.1};
+    const MinedTriplets by_the_letter = SmartMiner(strict).select(lists, points.labels);
+    EXPECT_EQ(by_the_letter.origins[0], TripletOrigin::kRandomNoFartherPositive);
+    EXPECT_EQ(by_the_letter.stats.mined_nearer_positive, 0U);
+    EXPECT_GT(by_the_letter.stats.random_no_farther_positive, 0U);
+    EXPECT_EQ(compare_with_the_paper(points, lists, strict, by_the_letter), "");
+
+    const SmartMinerOptions lenient{.kappa = 1.1, .nearer_positives = true};
+    const MinedTriplets nearer = SmartMiner(lenient).select(lists, points.labels);
+    EXPECT_EQ(compare_with_the_paper(points, lists, lenient, nearer), "");
+    if (negative < 1.1F + 0.2F) {  // violates the margin
+      EXPECT_EQ(nearer.origins[0], TripletOrigin::kMinedNearerPositive);
+      EXPECT_EQ(nearer.triplets[0], (Triplet{0, 2, 3}));
+    } else {
+      EXPECT_EQ(nearer.origins[0], TripletOrigin::kRandomNoFartherPositive);
+    }
+  }
 }
 
 /// All of a result but the time it took.
@@ -426,6 +451,34 @@ TEST(SmartMiner, DrawsOutsidePositivesUniformly) {
   }
 }
 
+TEST(SmartMiner, DrawsTheFewPositivesALongListLeavesUniformly) {
+  // Point 0's list: 30 of its class, then three negatives. Five of the class are left, their ids scattered over it.
+  const std::set<std::uint32_t> left{2, 9, 17, 18, 35};
+  Points points{1, {0}, {1}};
+  for (std::uint32_t i = 1; i < 36; ++i) {
+    points.values.push_back(left.contains(i) ? 90.0F + static_cast<float>(i) : 0.1F + 0.01F * static_cast<float>(36 - i));
+    points.labels.push_back(1);
+  }
+  for (const float place : {5.0F, 6.0F, 7.0F}) {
+    points.values.push_back(place);
+    points.labels.push_back(2);
+  }
+  const NeighborLists lists = brute_lists(points, 33);
+  std::map<std::uint32_t, int> counts;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    const MinedTriplets mined = SmartMiner({.kappa = 4, .triplets_per_anchor = 3, .seed = seed, .threads = 1}).select(lists, points.labels);
+    for (std::size_t j = 0; j < 3; ++j) {
+      ASSERT_EQ(mined.origins[j], TripletOrigin::kMinedOutsidePositive);
+      ASSERT_TRUE(left.contains(mined.triplets[j].positive)) << mined.triplets[j].positive;
+      ++counts[mined.triplets[j].positive];
+    }
+  }
+  std::vector<int> all;
+  for (const auto& [id, count] : counts) all.push_back(count);
+  ASSERT_EQ(all.size(), left.size());
+  EXPECT_LT(chi_square_excess(all), 5);
+}
+
 TEST(SmartMiner, DrawsRandomTripletsUniformly) {
   const std::vector<std::int64_t> labels{3, 1, 3, 2, 1, 3, 2, 2, 3, 9};
   Points points{1, {}, labels};
@@ -585,7 +638,8 @@ TEST(SmartMiner, SuggestsALengthThatDoes) {
       ++suggestions;
       ASSERT_GT(stats.suggested_neighbors, neighbors);
       EXPECT_LE(stats.suggested_neighbors, 16 * neighbors);
-      EXPECT_THAT(stats.note, HasSubstr(fmt::format("lists of about {} should do", stats.suggested_neighbors)));
+      EXPECT_THAT(stats.note, HasSubstr(fmt::format("lists of about {} {}", stats.suggested_neighbors,
+                                                    stats.suggested_neighbors < 16 * neighbors ? "should do" : "would help")));
       EXPECT_THAT(stats.note, HasSubstr("% hold no positive"));
       const MiningStats after = miner.select(brute_lists(points, stats.suggested_neighbors), points.labels).stats;
       // An extrapolation: it must close most of the gap, or go as far as one suggestion goes.
@@ -602,6 +656,28 @@ TEST(SmartMiner, SaysSoWhenNoLengthWouldDo) {
   const MiningStats stats = SmartMiner({.kappa = 1e6}).select(brute_lists(points, points.size() - 1), points.labels).stats;
   EXPECT_EQ(stats.suggested_neighbors, 0U);
   EXPECT_THAT(stats.note, HasSubstr("hold all points already; a smaller kappa would help"));
+}
+
+TEST(SmartMiner, SuggestsNoLengthWithoutGround) {
+  const auto expect_none = [](const MiningStats& stats, const std::string& advice) {
+    EXPECT_EQ(stats.suggested_neighbors, 0U);
+    EXPECT_THAT(stats.note, testing::EndsWith(advice));
+    EXPECT_THAT(stats.note, testing::Not(HasSubstr("lists of about")));
+  };
+  const Points points = clouds(400, 4, 1.0, 2, 2);
+  // The bound lies beyond all lists.
+  expect_none(SmartMiner({.kappa = 1e9}).select(brute_lists(points, 20), points.labels).stats,
+              "longer lists may not help; a smaller kappa may");
+  // No list of one holds both, which says nothing about longer ones.
+  expect_none(SmartMiner({.kappa = 2}).select(brute_lists(points, 1), points.labels).stats, "a list of 1 cannot hold both");
+  // All points in one place: neither lists nor kappa are at fault.
+  Points one_place = points;
+  std::fill(one_place.values.begin(), one_place.values.end(), 0.5F);
+  expect_none(SmartMiner({.kappa = 2}).select(brute_lists(one_place, 20), one_place.labels).stats, "longer lists may not help");
+  expect_none(SmartMiner({.kappa = 2}).select(brute_lists(one_place, 399), one_place.labels).stats, "the lists hold all points already");
+  // A length that would do, were there as many points.
+  const Points few = clouds(30, 4, 1.0, 2, 2);
+  expect_none(SmartMiner({.kappa = 8}).select(brute_lists(few, 20), few.labels).stats, "longer lists may not help; a smaller kappa may");
 }
 
 TEST(SmartMiner, NeverTakesAPointAloneInItsClassAsAnchorAndSaysSo) {

@@ -14,9 +14,11 @@ namespace smartmine {
 
 /// Options for random triplets.
 struct RandomMinerOptions {
-  std::size_t count = 0;   ///< Triplets. 0: as many as there are anchors.
+  std::size_t count = 0;   ///< Triplets, at most 2^40. 0: as many as there are anchors.
   std::uint64_t seed = 1;  ///< Give each epoch its own. Randomness is keyed by (seed, purpose, triplet).
   unsigned threads = 0;    ///< 0: all cores. Never changes the result.
+  /// Throws InvalidArgument naming the field, its value and the allowed range.
+  void validate() const;
 };
 
 /// Triplets that know nothing of distances: every point that is not alone in its class is an anchor equally often
@@ -24,7 +26,8 @@ struct RandomMinerOptions {
 /// outside it. Immutable; concurrent use is safe.
 class RandomMiner {
  public:
-  explicit RandomMiner(const RandomMinerOptions& options) : options_(options) {}
+  /// Throws InvalidArgument for bad options.
+  explicit RandomMiner(const RandomMinerOptions& options) : options_(options) { options_.validate(); }
   /// All triplets are of TripletOrigin::kRandomByShare. In the order drawn, not by anchor.
   MinedTriplets select(const LabelIndex& labels) const;
 

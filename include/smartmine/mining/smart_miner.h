@@ -26,6 +26,7 @@ struct SmartMinerOptions {
   unsigned threads = 0;                 ///< 0: all cores. Never changes the result.
   double margin = 0.2;                  ///< Of the triplet loss [m], to tell which triplets violate it. Positive, finite.
 
+  bool nearer_positives = false;      ///< If the whole class is nearer than the negative, take its farthest if that violates the margin.
   bool skip_duplicates = true;        ///< Never mine a negative at distance 0: the same image under two labels.
   std::size_t min_negative_rank = 0;  ///< Never mine a negative among the first so many of the list. 0: off.
   std::size_t max_negative_uses = 0;  ///< A point serves as a negative at most so often (hubs). 0: no cap. One thread if set.

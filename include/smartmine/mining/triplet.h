@@ -20,10 +20,11 @@ struct Triplet {
 enum class TripletOrigin : std::uint8_t {
   kMined,                    ///< Negative from the list beyond the bound, and a positive of the list behind it.
   kMinedOutsidePositive,     ///< The same negative; no positive of the list lies behind it: a uniform one from outside the list.
-  kMinedNearerPositive,      ///< As above, but the whole class is in the list: its farthest, which still violates the margin.
+  kMinedNearerPositive,      ///< As above, but the whole class is in the list: its farthest, which violates the margin. If asked for.
   kRandomNoPositive,         ///< Random: the list holds no positive.
   kRandomNoNegative,         ///< Random: no (further) usable negative beyond the bound.
-  kRandomNoFartherPositive,  ///< Random: the whole class is in the list, so near that the negative would not violate the margin.
+  kRandomNoFartherPositive,  ///< Random: the whole class is in the list, none of it behind the negative (and none near enough, if asked
+                             ///< for).
   kRandomByShare,            ///< Random: the share of mined triplets is below 1, or the miner draws nothing else.
 };
 
@@ -66,7 +67,7 @@ struct MiningStats {
   std::size_t lists_walked = 0;            ///< Lists of anchors with at least one triplet to be mined.
   std::size_t lists_without_positive = 0;  ///< Of these, as first given.
   std::size_t lists_without_negative = 0;  ///< Of these, with a positive but no usable negative beyond the bound.
-  std::size_t suggested_neighbors = 0;     ///< A list length that should do; 0: these do, or none would.
+  std::size_t suggested_neighbors = 0;     ///< A list length that should do, or help much; 0: these do, or longer ones may not help.
   std::size_t extended_anchors = 0;        ///< Anchors for which longer lists were asked.
   std::size_t extended_neighbors = 0;      ///< Longest lists asked for; 0: none.
 
