@@ -48,7 +48,8 @@ Image Dataset::image(std::size_t item, const DecodeOptions& options) const {
 
 const std::string& Dataset::class_name(std::int64_t label) const {
   const auto& classes = contents_->classes;
-  const auto found = std::lower_bound(classes.begin(), classes.end(), label, [](const auto& each, auto wanted) { return each.label < wanted; });
+  const auto found =
+      std::lower_bound(classes.begin(), classes.end(), label, [](const auto& each, auto wanted) { return each.label < wanted; });
   if (found == classes.end() || found->label != label) throw InvalidArgument(fmt::format("{}: {} is no label of a class", name(), label));
   return found->name;
 }
@@ -80,14 +81,15 @@ DataSplits hold_out_classes(DataSplits splits, const ValidationOptions& options)
   options.validate();
   if (options.classes == 0) return splits;
   if (splits.validation)
-    throw InvalidArgument(fmt::format("validation classes is {}; {} has a validation split already, so it must be 0", options.classes,
-                                      splits.train.name()));
+    throw InvalidArgument(
+        fmt::format("validation classes is {}; {} has a validation split already, so it must be 0", options.classes, splits.train.name()));
   const auto all = splits.train.classes();
   const auto total = static_cast<double>(all.size());
   const double wanted = options.classes < 1 ? std::round(options.classes * total) : options.classes;
   if (wanted < 2 || wanted > total - 2)
-    throw InvalidArgument(fmt::format("validation classes is {}, that is {} of {} training classes; at least 2 must be held out and 2 must be left",
-                                      options.classes, wanted, all.size()));
+    throw InvalidArgument(
+        fmt::format("validation classes is {}, that is {} of {} training classes; at least 2 must be held out and 2 must be left",
+                    options.classes, wanted, all.size()));
   std::vector<std::int64_t> labels;
   for (const DatasetClass& each : all) labels.push_back(each.label);
   constexpr std::uint64_t kStream = 0x76616c6964;

@@ -41,7 +41,8 @@ Stroke smooth(const Stroke& stroke) {
   for (std::size_t i = 0; i + 1 < stroke.size(); ++i) {
     const Point& before = stroke[i == 0 ? 0 : i - 1];
     const Point& after = stroke[std::min(i + 2, stroke.size() - 1)];
-    for (int step = 0; step < kSteps; ++step) line.push_back(on_curve(before, stroke[i], stroke[i + 1], after, static_cast<double>(step) / kSteps));
+    for (int step = 0; step < kSteps; ++step)
+      line.push_back(on_curve(before, stroke[i], stroke[i + 1], after, static_cast<double>(step) / kSteps));
   }
   line.push_back(stroke.back());
   return line;
@@ -129,7 +130,8 @@ void check(bool holds, const char* field, double value, const char* range) {
 void GlyphOptions::validate() const {
   check(classes >= 4 && classes <= 1000000, "classes", static_cast<double>(classes), "4 to 1000000");
   check(images_per_class >= 1 && images_per_class <= 100000, "images_per_class", static_cast<double>(images_per_class), "1 to 100000");
-  check(classes * images_per_class <= kMaxRows, "classes * images_per_class", static_cast<double>(classes * images_per_class), "under 2^31");
+  check(classes * images_per_class <= kMaxRows, "classes * images_per_class", static_cast<double>(classes * images_per_class),
+        "under 2^31");
   check(size >= 8 && size <= 512, "size", static_cast<double>(size), "8 to 512");
   check(bend >= 0 && bend <= 3, "bend", bend, "0 to 3");
   check(tilt >= 0 && tilt <= 3, "tilt", tilt, "0 to 3");
@@ -157,8 +159,11 @@ Image draw_glyph(const GlyphOptions& options, std::uint64_t drawing) {
     double amplitude, fx, fy, phase;
   } waves[4];
   for (Wave& wave : waves)
-    wave = {0.06 * options.bend * random.normal(), between(random, -2.2, 2.2), between(random, -2.2, 2.2), between(random, 0, 2 * std::numbers::pi)};
-  const auto sway = [&](const Wave& wave, const Point& at) { return wave.amplitude * std::sin(wave.fx * at.x + wave.fy * at.y + wave.phase); };
+    wave = {0.06 * options.bend * random.normal(), between(random, -2.2, 2.2), between(random, -2.2, 2.2),
+            between(random, 0, 2 * std::numbers::pi)};
+  const auto sway = [&](const Wave& wave, const Point& at) {
+    return wave.amplitude * std::sin(wave.fx * at.x + wave.fy * at.y + wave.phase);
+  };
   const double angle = 0.19 * options.tilt * random.normal();
   const double slant = 0.19 * options.tilt * random.normal();
   const double stretch_x = std::exp(0.12 * options.tilt * random.normal());
@@ -173,7 +178,8 @@ Image draw_glyph(const GlyphOptions& options, std::uint64_t drawing) {
       const Point bent{at.x + sway(waves[0], at) + sway(waves[1], at), at.y + sway(waves[2], at) + sway(waves[3], at)};
       const double x = stretch_x * (bent.x + slant * bent.y);
       const double y = stretch_y * bent.y;
-      at = {middle.x + radius * (std::cos(angle) * x - std::sin(angle) * y), middle.y + radius * (std::sin(angle) * x + std::cos(angle) * y)};
+      at = {middle.x + radius * (std::cos(angle) * x - std::sin(angle) * y),
+            middle.y + radius * (std::sin(angle) * x + std::cos(angle) * y)};
     }
     lines.push_back(std::move(line));
   }
@@ -199,13 +205,14 @@ DataSplits make_glyphs(const GlyphOptions& options) {
     DatasetContents contents;
     contents.name = "glyphs";
     contents.split = split;
-    contents.notes = fmt::format("Characters drawn from seed {}; classes 0 to {} train, {} to {} test.", options.seed, options.classes / 2 - 1,
-                                 options.classes / 2, options.classes - 1);
+    contents.notes = fmt::format("Characters drawn from seed {}; classes 0 to {} train, {} to {} test.", options.seed,
+                                 options.classes / 2 - 1, options.classes / 2, options.classes - 1);
     contents.draw = [options](std::uint64_t drawing) { return draw_glyph(options, drawing); };
     for (std::size_t label = begin; label < end; ++label) {
       contents.classes.push_back({static_cast<std::int64_t>(label), fmt::format("character {}", label)});
       for (std::size_t i = 0; i < options.images_per_class; ++i)
-        contents.items.push_back({fmt::format("glyph {}/{}", label, i), static_cast<std::int64_t>(label), label * options.images_per_class + i});
+        contents.items.push_back(
+            {fmt::format("glyph {}/{}", label, i), static_cast<std::int64_t>(label), label * options.images_per_class + i});
     }
     return Dataset(std::move(contents));
   };

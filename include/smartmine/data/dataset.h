@@ -29,12 +29,12 @@ struct DatasetClass {
 
 /// What a data set is made of.
 struct DatasetContents {
-  std::string name;                     ///< Such as "cub200".
-  std::string split;                    ///< Such as "train".
-  std::string notes;                    ///< The protocol and what was met on the way, a sentence or more.
-  std::filesystem::path root;           ///< Items' ids are paths below it, unless they are drawn.
+  std::string name;            ///< Such as "cub200".
+  std::string split;           ///< Such as "train".
+  std::string notes;           ///< The protocol and what was met on the way, a sentence or more.
+  std::filesystem::path root;  ///< Items' ids are paths below it, unless they are drawn.
   std::vector<DatasetItem> items;
-  std::vector<DatasetClass> classes;    ///< Those without an item are dropped.
+  std::vector<DatasetClass> classes;                 ///< Those without an item are dropped.
   std::function<Image(std::uint64_t drawing)> draw;  ///< Draws an image; empty: images are files. Must be safe to call concurrently.
 };
 
