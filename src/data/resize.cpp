@@ -41,8 +41,10 @@ Filter triangle_filter(std::size_t source, double from, double to, std::size_t t
     }
     filter.first[i] = begin;
     filter.count[i] = end - begin;
+    std::int32_t* weights = filter.weights.data() + i * filter.taps;
     for (std::size_t k = 0; k < end - begin; ++k)
-      filter.weights[i * filter.taps + k] = static_cast<std::int32_t>(std::lround(exact[k] / sum * (1 << kFractionBits)));
+      weights[k] = static_cast<std::int32_t>(std::lround(exact[k] / sum * (1 << kFractionBits)));
+    while (filter.count[i] > 1 && weights[filter.count[i] - 1] == 0) --filter.count[i];  // a side that keeps its length needs one each
   }
   return filter;
 }
