@@ -17,6 +17,7 @@ allowed_for() {
     graph) echo "core graph" ;;
     mining) echo "core graph mining" ;;
     metrics) echo "core graph metrics" ;;
+    data) echo "core data" ;;
     *) echo "" ;;
   esac
 }
@@ -76,11 +77,12 @@ while IFS= read -r file; do
   folder=${folder#src/}
   check_arrows "$file" "${folder%%/*}"
   check_quiet "$file"
-  forbid_includes "$file" '(torch|ATen|c10)/' 'core, graph, mining and metrics are free of torch'
+  forbid_includes "$file" '(torch|ATen|c10)/' 'core, graph, mining, metrics and data are free of torch'
   case "$file" in
     include/*)
       forbid_includes "$file" 'fmt/' 'public headers are free of fmt'
-      forbid_includes "$file" '(core|graph|mining|metrics)/' 'public headers include public headers only, as smartmine/...'
+      forbid_includes "$file" '(jpeglib|png|matio)\.h' 'public headers are free of the image and .mat libraries'
+      forbid_includes "$file" '(core|graph|mining|metrics|data)/' 'public headers include public headers only, as smartmine/...'
       ;;
     src/graph/kernels/dispatch.*) ;;
     src/graph/kernels/*) check_kernel "$file" ;;
