@@ -235,7 +235,7 @@ class Unpickler {
     if (function == "collections.OrderedDict") return make(Dictionary{});
     if (function == "torch._utils._rebuild_tensor_v2" && arguments.size() >= 4)
       return make(tensor(get<Storage>(arguments[0], "a storage"), get<std::int64_t>(arguments[1], "an offset"), lengths(arguments[2]), lengths(arguments[3])));
-    if (function == "torch._utils._rebuild_parameter" && !arguments.empty()) return arguments[0];
+    if ((function == "torch._utils._rebuild_parameter" || function == "torch.jit._pickle.restore_type_tag") && !arguments.empty()) return arguments[0];
     if (function == "torch.Size" || function == "torch.device" || function == "collections.defaultdict" || function == "argparse.Namespace") return make(Opaque{});
     fail(fmt::format("{}, which is no part of a state dict", in_quotes(function)));
   }

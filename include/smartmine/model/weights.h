@@ -30,7 +30,7 @@ NamedTensors read_weights(const std::filesystem::path& path);
 /// Options for putting tensors into a model.
 struct LoadOptions {
   bool new_layer_may_be_missing = false;      ///< For weights trained elsewhere: the new layer then keeps its values.
-  std::map<std::string, std::string> rename;  ///< Starts of names in the file and what stands for them in the model: {"module.", ""}.
+  std::map<std::string, std::string> rename = {};  ///< Starts of names in the file and what stands for them in the model: {"module.", ""}.
   std::string source = "weights";             ///< What messages call the tensors, e.g. the path.
 };
 
