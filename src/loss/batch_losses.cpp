@@ -22,7 +22,9 @@ Relations relations(const torch::Tensor& labels) {
 }
 
 /// `values` where `kept`, zero elsewhere.
-torch::Tensor masked(const torch::Tensor& values, const torch::Tensor& kept) { return torch::where(kept, values, torch::zeros_like(values)); }
+torch::Tensor masked(const torch::Tensor& values, const torch::Tensor& kept) {
+  return torch::where(kept, values, torch::zeros_like(values));
+}
 
 }  // namespace
 
@@ -40,7 +42,8 @@ BatchLoss semihard_loss(const torch::Tensor& embeddings, const torch::Tensor& la
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const torch::Tensor known = distances.detach();
     // Negatives by distance, everything else behind them; the sort is stable, so equal ones stay in order of their rows.
-    const auto [sorted, order] = torch::sort(torch::where(related.negative, known, torch::full_like(known, kInfinity)), /*stable=*/true, /*dim=*/1, /*descending=*/false);
+    const auto [sorted, order] = torch::sort(torch::where(related.negative, known, torch::full_like(known, kInfinity)), /*stable=*/true,
+                                             /*dim=*/1, /*descending=*/false);
     const torch::Tensor place = torch::searchsorted(sorted.contiguous(), known.contiguous(), /*out_int32=*/false, /*right=*/true);
     const torch::Tensor negatives = related.negative.sum(1, /*keepdim=*/true);
     const torch::Tensor farthest = torch::where(related.negative, known, torch::full_like(known, -kInfinity)).argmax(1, /*keepdim=*/true);
@@ -65,7 +68,9 @@ BatchLoss lifted_loss(const torch::Tensor& embeddings, const torch::Tensor& labe
   const torch::Tensor pairs = related.positive.triu();
   const torch::Tensor counted = pairs.logical_and(both > 0);
   const torch::Tensor violations = masked((torch::where(both > 0, both, torch::ones_like(both)).log() + distances).relu(), counted);
-  return {.value = violations.square().sum() / (2 * pairs.sum().clamp_min(1)), .active = (violations.detach() > 0).sum(), .terms = size * (size - 1) / 2};
+  return {.value = violations.square().sum() / (2 * pairs.sum().clamp_min(1)),
+          .active = (violations.detach() > 0).sum(),
+          .terms = size * (size - 1) / 2};
 }
 
 }  // namespace smartmine

@@ -29,19 +29,21 @@ inline void check_option(bool holds, const char* name, double value, const char*
 }
 
 inline void check_matrix(const torch::Tensor& rows, const char* name) {
-  if (rows.dim() != 2 || rows.size(0) == 0) throw InvalidArgument(fmt::format("{} are [{}]; they must be [N, D] with N at least 1", name, fmt::join(rows.sizes(), ", ")));
+  if (rows.dim() != 2 || rows.size(0) == 0)
+    throw InvalidArgument(fmt::format("{} are [{}]; they must be [N, D] with N at least 1", name, fmt::join(rows.sizes(), ", ")));
 }
 
 inline void check_same_shape(const torch::Tensor& first, const torch::Tensor& second, const char* name) {
   if (first.sizes() != second.sizes())
-    throw InvalidArgument(fmt::format("{} are [{}]; they must be [{}] as the others", name, fmt::join(second.sizes(), ", "), fmt::join(first.sizes(), ", ")));
+    throw InvalidArgument(
+        fmt::format("{} are [{}]; they must be [{}] as the others", name, fmt::join(second.sizes(), ", "), fmt::join(first.sizes(), ", ")));
 }
 
 inline void check_labels(const torch::Tensor& embeddings, const torch::Tensor& labels) {
   check_matrix(embeddings, "embeddings");
   if (labels.dim() != 1 || labels.size(0) != embeddings.size(0) || labels.scalar_type() != torch::kInt64)
-    throw InvalidArgument(fmt::format("labels are [{}] of {}; they must be [{}] of Long", fmt::join(labels.sizes(), ", "), torch::toString(labels.scalar_type()),
-                                      embeddings.size(0)));
+    throw InvalidArgument(fmt::format("labels are [{}] of {}; they must be [{}] of Long", fmt::join(labels.sizes(), ", "),
+                                      torch::toString(labels.scalar_type()), embeddings.size(0)));
 }
 
 }  // namespace smartmine

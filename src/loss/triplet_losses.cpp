@@ -20,7 +20,8 @@ void check_triplets(const torch::Tensor& anchors, const torch::Tensor& positives
 
 void TripletLossOptions::validate() const { check_option(margin > 0 && margin <= 4, "margin", margin, "more than 0 and at most 4"); }
 
-BatchLoss triplet_loss(const torch::Tensor& anchors, const torch::Tensor& positives, const torch::Tensor& negatives, const TripletLossOptions& options) {
+BatchLoss triplet_loss(const torch::Tensor& anchors, const torch::Tensor& positives, const torch::Tensor& negatives,
+                       const TripletLossOptions& options) {
   options.validate();
   check_triplets(anchors, positives, negatives);
   const torch::Tensor positive = safe_sqrt(squared_distances(anchors, positives));
@@ -34,7 +35,8 @@ void GlobalLossOptions::validate() const {
   check_option(margin >= 0 && margin <= 1, "margin", margin, "from 0 to 1");
 }
 
-BatchLoss global_loss(const torch::Tensor& anchors, const torch::Tensor& positives, const torch::Tensor& negatives, const GlobalLossOptions& options) {
+BatchLoss global_loss(const torch::Tensor& anchors, const torch::Tensor& positives, const torch::Tensor& negatives,
+                      const GlobalLossOptions& options) {
   options.validate();
   check_triplets(anchors, positives, negatives);
   const torch::Tensor positive = squared_distances(anchors, positives) / 4;
@@ -45,7 +47,9 @@ BatchLoss global_loss(const torch::Tensor& anchors, const torch::Tensor& positiv
           .terms = 1};
 }
 
-void NpairsLossOptions::validate() const { check_option(norm_weight >= 0 && norm_weight <= 1e6, "norm_weight", norm_weight, "from 0 to 1e6"); }
+void NpairsLossOptions::validate() const {
+  check_option(norm_weight >= 0 && norm_weight <= 1e6, "norm_weight", norm_weight, "from 0 to 1e6");
+}
 
 BatchLoss npairs_loss(const torch::Tensor& anchors, const torch::Tensor& positives, const NpairsLossOptions& options) {
   options.validate();
@@ -67,7 +71,8 @@ BatchLoss pairs_loss(const torch::Tensor& first, const torch::Tensor& second, co
   check_matrix(first, "first");
   check_same_shape(first, second, "second");
   if (same.dim() != 1 || same.size(0) != first.size(0) || same.scalar_type() != torch::kBool)
-    throw InvalidArgument(fmt::format("same is [{}] of {}; it must be [{}] of Bool", fmt::join(same.sizes(), ", "), torch::toString(same.scalar_type()), first.size(0)));
+    throw InvalidArgument(fmt::format("same is [{}] of {}; it must be [{}] of Bool", fmt::join(same.sizes(), ", "),
+                                      torch::toString(same.scalar_type()), first.size(0)));
   const torch::Tensor distances = safe_sqrt(squared_distances(first, second));
   const torch::Tensor each = torch::where(same, distances, (options.margin - distances).relu());
   return {.value = each.mean(), .active = (each.detach() > 0).sum(), .terms = first.size(0)};

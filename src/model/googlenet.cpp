@@ -39,14 +39,15 @@ constexpr std::int64_t kWindow = 5;
 /// fast in both memory formats and on tensor cores. Slices along the channels are not contiguous in either.
 torch::Tensor window_sum(const torch::Tensor& x, double factor, double offset) {
   const std::int64_t channels = x.size(1);
-  const auto band = torch::ones({channels, channels}, x.options().requires_grad(false)).triu_(-(kWindow / 2)).tril_(kWindow / 2).mul_(factor);
+  const auto band =
+      torch::ones({channels, channels}, x.options().requires_grad(false)).triu_(-(kWindow / 2)).tril_(kWindow / 2).mul_(factor);
   const auto bias = offset == 0 ? torch::Tensor() : torch::full({channels}, offset, x.options().requires_grad(false));
   return torch::conv2d(x, band.view({channels, channels, 1, 1}), bias);
 }
 
 /// With s = 1 + alpha / size * sum(x^2) and y = x * s^-beta, the gradient is
-/// dx = dy * s^-beta - 2 * alpha * beta / size * x * sum(dy * x * s^(-beta-1)): by hand, it takes a third of the memory traffic that the chain of
-/// elementary operations does.
+/// dx = dy * s^-beta - 2 * alpha * beta / size * x * sum(dy * x * s^(-beta-1)): by hand, it takes a third of the memory traffic that the
+/// chain of elementary operations does.
 class LocalResponseNorm : public torch::autograd::Function<LocalResponseNorm> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x) {
@@ -89,7 +90,8 @@ GoogLeNet::Convolution GoogLeNet::add_convolution(const std::string& name, std::
           .padding = kernel / 2};
 }
 
-GoogLeNet::Inception GoogLeNet::add_inception(const std::string& name, std::int64_t in, const std::array<std::int64_t, 6>& out, Random& random) {
+GoogLeNet::Inception GoogLeNet::add_inception(const std::string& name, std::int64_t in, const std::array<std::int64_t, 6>& out,
+                                              Random& random) {
   return {.one = add_convolution(name + "/1x1", in, out[0], 1, 1, random),
           .three_reduce = add_convolution(name + "/3x3_reduce", in, out[1], 1, 1, random),
           .three = add_convolution(name + "/3x3", out[1], out[2], 3, 1, random),

@@ -18,9 +18,9 @@
 namespace smartmine {
 namespace {
 
-// A file of torch.save is a zip archive of "data.pkl", a Python pickle, and "data/KEY", the bytes of each storage. LibTorch opens the archive,
-// but its own unpickler throws away the OrderedDict that every state dict is. So here is one for state dicts: it knows the handful of
-// names they consist of and refuses all others, so that no file can make it do anything but build tensors.
+// A file of torch.save is a zip archive of "data.pkl", a Python pickle, and "data/KEY", the bytes of each storage. LibTorch opens the
+// archive, but its own unpickler throws away the OrderedDict that every state dict is. So here is one for state dicts: it knows the handful
+// of names they consist of and refuses all others, so that no file can make it do anything but build tensors.
 
 struct Value;
 using Pointer = Value*;  // into the unpickler's arena: a pickle may nest deeply or refer to itself
@@ -62,7 +62,8 @@ class Unpickler {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw IoError(fmt::format("{}: data.pkl, byte {}: {}; save the state dict alone: torch.save(model.state_dict(), path)", name_, place_, what));
+    throw IoError(
+        fmt::format("{}: data.pkl, byte {}: {}; save the state dict alone: torch.save(model.state_dict(), path)", name_, place_, what));
   }
 
   std::string_view take(std::size_t count) {
@@ -148,63 +149,131 @@ class Unpickler {
 
   void step(unsigned char code) {
     switch (code) {
-      case 0x80: take(1); break;                                                     // PROTO
-      case 0x95: take(8); break;                                                     // FRAME
-      case '(': marks_.push_back(stack_.size()); break;                              // MARK
-      case '0': pop(); break;                                                        // POP
-      case 'N': push(make(None{})); break;                                           // NONE
-      case 0x88: push(make(true)); break;                                            // NEWTRUE
-      case 0x89: push(make(false)); break;                                           // NEWFALSE
-      case 'K': push(make<std::int64_t>(number<std::uint8_t>())); break;             // BININT1
-      case 'M': push(make<std::int64_t>(number<std::uint16_t>())); break;            // BININT2
-      case 'J': push(make<std::int64_t>(number<std::int32_t>())); break;             // BININT
-      case 0x8a: push(make(long_integer())); break;                                  // LONG1
-      case 'G': push(make(big_endian_double())); break;                              // BINFLOAT
-      case 'X': push(make(std::string(take(number<std::uint32_t>())))); break;       // BINUNICODE
-      case 0x8c: push(make(std::string(take(number<std::uint8_t>())))); break;       // SHORT_BINUNICODE
-      case 0x8d: push(make(std::string(take(number<std::uint64_t>())))); break;      // BINUNICODE8
-      case 'U': push(make(std::string(take(number<std::uint8_t>())))); break;        // SHORT_BINSTRING
-      case ')': push(make(Sequence{})); break;                                       // EMPTY_TUPLE
-      case 0x85: push_tuple(1); break;                                               // TUPLE1
-      case 0x86: push_tuple(2); break;                                               // TUPLE2
-      case 0x87: push_tuple(3); break;                                               // TUPLE3
-      case 't': push(make(Sequence{pop_to_mark()})); break;                          // TUPLE
-      case ']': push(make(Sequence{})); break;                                       // EMPTY_LIST
-      case 'a': append({pop()}); break;                                              // APPEND
-      case 'e': append(pop_to_mark()); break;                                        // APPENDS
-      case '}': push(make(Dictionary{})); break;                                     // EMPTY_DICT
-      case 's': {                                                                    // SETITEM
+      case 0x80:
+        take(1);
+        break;  // PROTO
+      case 0x95:
+        take(8);
+        break;  // FRAME
+      case '(':
+        marks_.push_back(stack_.size());
+        break;  // MARK
+      case '0':
+        pop();
+        break;  // POP
+      case 'N':
+        push(make(None{}));
+        break;  // NONE
+      case 0x88:
+        push(make(true));
+        break;  // NEWTRUE
+      case 0x89:
+        push(make(false));
+        break;  // NEWFALSE
+      case 'K':
+        push(make<std::int64_t>(number<std::uint8_t>()));
+        break;  // BININT1
+      case 'M':
+        push(make<std::int64_t>(number<std::uint16_t>()));
+        break;  // BININT2
+      case 'J':
+        push(make<std::int64_t>(number<std::int32_t>()));
+        break;  // BININT
+      case 0x8a:
+        push(make(long_integer()));
+        break;  // LONG1
+      case 'G':
+        push(make(big_endian_double()));
+        break;  // BINFLOAT
+      case 'X':
+        push(make(std::string(take(number<std::uint32_t>()))));
+        break;  // BINUNICODE
+      case 0x8c:
+        push(make(std::string(take(number<std::uint8_t>()))));
+        break;  // SHORT_BINUNICODE
+      case 0x8d:
+        push(make(std::string(take(number<std::uint64_t>()))));
+        break;  // BINUNICODE8
+      case 'U':
+        push(make(std::string(take(number<std::uint8_t>()))));
+        break;  // SHORT_BINSTRING
+      case ')':
+        push(make(Sequence{}));
+        break;  // EMPTY_TUPLE
+      case 0x85:
+        push_tuple(1);
+        break;  // TUPLE1
+      case 0x86:
+        push_tuple(2);
+        break;  // TUPLE2
+      case 0x87:
+        push_tuple(3);
+        break;  // TUPLE3
+      case 't':
+        push(make(Sequence{pop_to_mark()}));
+        break;  // TUPLE
+      case ']':
+        push(make(Sequence{}));
+        break;  // EMPTY_LIST
+      case 'a':
+        append({pop()});
+        break;  // APPEND
+      case 'e':
+        append(pop_to_mark());
+        break;  // APPENDS
+      case '}':
+        push(make(Dictionary{}));
+        break;     // EMPTY_DICT
+      case 's': {  // SETITEM
         const Pointer value = pop();
         const Pointer key = pop();
         set_items({key, value});
         break;
       }
-      case 'u': set_items(pop_to_mark()); break;                                     // SETITEMS
-      case 'q': remember(number<std::uint8_t>()); break;                             // BINPUT
-      case 'r': remember(number<std::uint32_t>()); break;                            // LONG_BINPUT
-      case 0x94: remember(memo_.size()); break;                                      // MEMOIZE
-      case 'h': recall(number<std::uint8_t>()); break;                               // BINGET
-      case 'j': recall(number<std::uint32_t>()); break;                              // LONG_BINGET
-      case 'c': {                                                                    // GLOBAL
+      case 'u':
+        set_items(pop_to_mark());
+        break;  // SETITEMS
+      case 'q':
+        remember(number<std::uint8_t>());
+        break;  // BINPUT
+      case 'r':
+        remember(number<std::uint32_t>());
+        break;  // LONG_BINPUT
+      case 0x94:
+        remember(memo_.size());
+        break;  // MEMOIZE
+      case 'h':
+        recall(number<std::uint8_t>());
+        break;  // BINGET
+      case 'j':
+        recall(number<std::uint32_t>());
+        break;     // LONG_BINGET
+      case 'c': {  // GLOBAL
         const std::string module = line();
         push(make(Global{module + "." + line()}));
         break;
       }
-      case 0x93: {                                                                   // STACK_GLOBAL
+      case 0x93: {  // STACK_GLOBAL
         const Pointer name = pop();
         const Pointer module = pop();
         push(make(Global{get<std::string>(module, "the name of a module") + "." + get<std::string>(name, "a name")}));
         break;
       }
-      case 'R': case 0x81: {                                                         // REDUCE, NEWOBJ
+      case 'R':
+      case 0x81: {  // REDUCE, NEWOBJ
         const Pointer arguments = pop();
         const Pointer function = pop();
         push(call(get<Global>(function, "a function").name, get<Sequence>(arguments, "arguments").items));
         break;
       }
-      case 'b': pop(); break;                                                        // BUILD: attributes, such as a state dict's versions
-      case 'Q': push(storage(pop())); break;                                         // BINPERSID
-      default: fail(fmt::format("operation {:#04x}, which state dicts have no use for", code));
+      case 'b':
+        pop();
+        break;  // BUILD: attributes, such as a state dict's versions
+      case 'Q':
+        push(storage(pop()));
+        break;  // BINPERSID
+      default:
+        fail(fmt::format("operation {:#04x}, which state dicts have no use for", code));
     }
   }
 
@@ -227,16 +296,20 @@ class Unpickler {
     const std::string& kind = get<Global>(parts[1], "the type of a storage").name;
     const std::int64_t elements = get<std::int64_t>(parts[4], "the size of a storage");
     for (const TensorType& type : kTensorTypes)
-      if (kind == "torch." + std::string(type.storage)) return make(Storage{&type, get<std::string>(parts[2], "the key of a storage"), elements});
+      if (kind == "torch." + std::string(type.storage))
+        return make(Storage{&type, get<std::string>(parts[2], "the key of a storage"), elements});
     fail(fmt::format("unsupported type of storage {}", in_quotes(kind)));
   }
 
   Pointer call(const std::string& function, const Items& arguments) {
     if (function == "collections.OrderedDict") return make(Dictionary{});
     if (function == "torch._utils._rebuild_tensor_v2" && arguments.size() >= 4)
-      return make(tensor(get<Storage>(arguments[0], "a storage"), get<std::int64_t>(arguments[1], "an offset"), lengths(arguments[2]), lengths(arguments[3])));
-    if ((function == "torch._utils._rebuild_parameter" || function == "torch.jit._pickle.restore_type_tag") && !arguments.empty()) return arguments[0];
-    if (function == "torch.Size" || function == "torch.device" || function == "collections.defaultdict" || function == "argparse.Namespace") return make(Opaque{});
+      return make(tensor(get<Storage>(arguments[0], "a storage"), get<std::int64_t>(arguments[1], "an offset"), lengths(arguments[2]),
+                         lengths(arguments[3])));
+    if ((function == "torch._utils._rebuild_parameter" || function == "torch.jit._pickle.restore_type_tag") && !arguments.empty())
+      return arguments[0];
+    if (function == "torch.Size" || function == "torch.device" || function == "collections.defaultdict" || function == "argparse.Namespace")
+      return make(Opaque{});
     fail(fmt::format("{}, which is no part of a state dict", in_quotes(function)));
   }
 
@@ -246,7 +319,8 @@ class Unpickler {
     return out;
   }
 
-  torch::Tensor tensor(const Storage& from, std::int64_t offset, const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
+  torch::Tensor tensor(const Storage& from, std::int64_t offset, const std::vector<std::int64_t>& shape,
+                       const std::vector<std::int64_t>& strides) {
     const torch::Tensor flat = load(from);
     const std::optional<std::int64_t> count = element_count(shape);
     if (!count || shape.size() != strides.size() || shape.size() > 64 || offset < 0) fail("damaged pickle: an impossible shape");
@@ -258,7 +332,8 @@ class Unpickler {
         fail(fmt::format("a tensor [{}] reaches past the end of its storage '{}'", fmt::join(shape, ", "), from.key));
       last += shape[d] > 1 ? strides[d] * (shape[d] - 1) : 0;
     }
-    if (last >= flat.numel() || *count > flat.numel()) fail(fmt::format("a tensor [{}] reaches past the end of its storage '{}'", fmt::join(shape, ", "), from.key));
+    if (last >= flat.numel() || *count > flat.numel())
+      fail(fmt::format("a tensor [{}] reaches past the end of its storage '{}'", fmt::join(shape, ", "), from.key));
     return flat.as_strided(shape, strides, offset).clone(torch::MemoryFormat::Contiguous);
   }
 
@@ -311,7 +386,8 @@ NamedTensors state_dict_of(const Value& value, const std::string& name) {
     for (const auto& [key, item] : dictionary->items) {
       const auto* const text = std::get_if<std::string>(&key->is);
       const auto* const inner = std::get_if<Dictionary>(&item->is);
-      if (tensors.empty() && inner != nullptr && text != nullptr && (*text == "state_dict" || *text == "model")) tensors = tensors_of(*inner);
+      if (tensors.empty() && inner != nullptr && text != nullptr && (*text == "state_dict" || *text == "model"))
+        tensors = tensors_of(*inner);
     }
   }
   if (tensors.empty()) throw IoError(fmt::format("{}: holds no state dict; save one with torch.save(model.state_dict(), path)", name));
@@ -329,8 +405,9 @@ NamedTensors read_pytorch(const std::filesystem::path& path) {
     Unpickler unpickler(name, *archive);
     return state_dict_of(*unpickler.run(), name);
   } catch (const c10::Error& error) {
-    throw IoError(fmt::format("{}: not a zip archive of torch.save, or damaged ({}); save it again with torch.save(model.state_dict(), path)", name,
-                              in_quotes(error.what_without_backtrace())));
+    throw IoError(
+        fmt::format("{}: not a zip archive of torch.save, or damaged ({}); save it again with torch.save(model.state_dict(), path)", name,
+                    in_quotes(error.what_without_backtrace())));
   }
 }
 

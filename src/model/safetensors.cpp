@@ -53,11 +53,14 @@ class Reader {
 
  private:
   [[noreturn]] void fail(const std::string& what) const { throw IoError(fmt::format("{}: {}; {}", name_, what, kHint)); }
-  [[noreturn]] void fail(const std::string& tensor, const std::string& what) const { fail(fmt::format("tensor {}: {}", in_quotes(tensor), what)); }
+  [[noreturn]] void fail(const std::string& tensor, const std::string& what) const {
+    fail(fmt::format("tensor {}: {}", in_quotes(tensor), what));
+  }
 
   json parse_header() {
     const auto bytes = file_.bytes();
-    if (bytes.size() < kLengthBytes) fail(fmt::format("not a safetensors file: it has {} bytes, its header's length alone takes 8", bytes.size()));
+    if (bytes.size() < kLengthBytes)
+      fail(fmt::format("not a safetensors file: it has {} bytes, its header's length alone takes 8", bytes.size()));
     std::uint64_t length = 0;
     std::memcpy(&length, bytes.data(), sizeof length);
     if (length > kLongestHeader || length > bytes.size() - kLengthBytes)
@@ -102,12 +105,14 @@ class Reader {
     if (!type.is_string()) fail(name, "dtype is not a string");
     for (const TensorType& known : kTensorTypes)
       if (known.safetensors == type.get<std::string>()) entry.type = &known;
-    if (entry.type == nullptr) fail(name, fmt::format("unsupported dtype {}, expected F32, F16, BF16, F64 or an integer type", in_quotes(type.get<std::string>())));
+    if (entry.type == nullptr)
+      fail(name, fmt::format("unsupported dtype {}, expected F32, F16, BF16, F64 or an integer type", in_quotes(type.get<std::string>())));
     const json shape = field("shape");
     if (!shape.is_array() || shape.size() > 64) fail(name, "shape is not an array of at most 64 lengths");
     for (const json& length : shape) {
       const std::uint64_t value_of = number(name, "shape", length);
-      if (value_of > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) fail(name, "shape holds a length too large for any file");
+      if (value_of > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+        fail(name, "shape holds a length too large for any file");
       entry.shape.push_back(static_cast<std::int64_t>(value_of));
     }
     const json offsets = field("data_offsets");
@@ -119,16 +124,20 @@ class Reader {
     const std::optional<std::int64_t> count = element_count(entry.shape);
     const std::uint64_t bytes = entry.end - entry.begin;
     if (!count || bytes % entry.type->bytes != 0 || static_cast<std::uint64_t>(*count) != bytes / entry.type->bytes)
-      fail(name, fmt::format("[{}] of {} does not take the {} bytes that data_offsets give it", fmt::join(entry.shape, ", "), entry.type->safetensors, bytes));
+      fail(name, fmt::format("[{}] of {} does not take the {} bytes that data_offsets give it", fmt::join(entry.shape, ", "),
+                             entry.type->safetensors, bytes));
     return entry;
   }
 
   void check_layout(std::vector<Entry>& entries) const {
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
     std::uint64_t end = 0;
     for (const Entry& entry : entries) {
-      if (entry.begin < end) fail(entry.name, fmt::format("its data at byte {} overlap those of another tensor, which end at {}", entry.begin, end));
-      if (entry.begin > end) fail(entry.name, fmt::format("its data start at byte {}, but bytes from {} belong to nobody", entry.begin, end));
+      if (entry.begin < end)
+        fail(entry.name, fmt::format("its data at byte {} overlap those of another tensor, which end at {}", entry.begin, end));
+      if (entry.begin > end)
+        fail(entry.name, fmt::format("its data start at byte {}, but bytes from {} belong to nobody", entry.begin, end));
       end = entry.end;
     }
     if (end != data_.size()) fail(fmt::format("{} bytes after the last tensor belong to nobody", data_.size() - end));
@@ -154,9 +163,11 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
   for (const auto& [name, tensor] : tensors) {
     if (name == "__metadata__") throw InvalidArgument("a tensor is called '__metadata__'; the format keeps that name for itself");
     if (!tensor.defined()) throw InvalidArgument(fmt::format("tensor {} is undefined; it must have a value", in_quotes(name)));
-    const auto* const type = std::find_if(std::begin(kTensorTypes), std::end(kTensorTypes), [&](const TensorType& t) { return t.type == tensor.scalar_type(); });
+    const auto* const type =
+        std::find_if(std::begin(kTensorTypes), std::end(kTensorTypes), [&](const TensorType& t) { return t.type == tensor.scalar_type(); });
     if (type == std::end(kTensorTypes))
-      throw InvalidArgument(fmt::format("tensor {} is of type {}; it must be a real number, an integer or bool", in_quotes(name), torch::toString(tensor.scalar_type())));
+      throw InvalidArgument(fmt::format("tensor {} is of type {}; it must be a real number, an integer or bool", in_quotes(name),
+                                        torch::toString(tensor.scalar_type())));
     items.push_back({&name, type, tensor});
   }
   std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.type->bytes > b.type->bytes; });
@@ -170,7 +181,8 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
   }
   std::string text = header.is_null() ? "{}" : header.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
   text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');
-  if (text.size() > kLongestHeader) throw InvalidArgument(fmt::format("the header has {} bytes; it must have at most {}", text.size(), kLongestHeader));
+  if (text.size() > kLongestHeader)
+    throw InvalidArgument(fmt::format("the header has {} bytes; it must have at most {}", text.size(), kLongestHeader));
   OutputFile file(path);
   const std::uint64_t length = text.size();
   std::string head(reinterpret_cast<const char*>(&length), sizeof length);

@@ -28,7 +28,10 @@ void SmallConvnetOptions::validate() const {
 SmallConvnet::SmallConvnet(const SmallConvnetOptions& options) : Backbone("small") {
   options.validate();
   constexpr float kMiddle = 127.5F;
-  input_ = {.resize = options.input_size, .size = options.input_size, .channels = options.channels, .mean = {kMiddle, kMiddle, kMiddle},
+  input_ = {.resize = options.input_size,
+            .size = options.input_size,
+            .channels = options.channels,
+            .mean = {kMiddle, kMiddle, kMiddle},
             .scale = 1 / kMiddle};
   Random random(options.seed, kStream);
   std::int64_t in = options.channels;

@@ -19,10 +19,11 @@ struct TensorType {
   std::size_t bytes;
 };
 inline constexpr TensorType kTensorTypes[] = {
-    {torch::kFloat32, "F32", "FloatStorage", 4}, {torch::kFloat16, "F16", "HalfStorage", 2}, {torch::kBFloat16, "BF16", "BFloat16Storage", 2},
-    {torch::kFloat64, "F64", "DoubleStorage", 8}, {torch::kInt64, "I64", "LongStorage", 8},  {torch::kInt32, "I32", "IntStorage", 4},
-    {torch::kInt16, "I16", "ShortStorage", 2},   {torch::kInt8, "I8", "CharStorage", 1},     {torch::kUInt8, "U8", "ByteStorage", 1},
-    {torch::kBool, "BOOL", "BoolStorage", 1}};
+    {torch::kFloat32, "F32", "FloatStorage", 4},      {torch::kFloat16, "F16", "HalfStorage", 2},
+    {torch::kBFloat16, "BF16", "BFloat16Storage", 2}, {torch::kFloat64, "F64", "DoubleStorage", 8},
+    {torch::kInt64, "I64", "LongStorage", 8},         {torch::kInt32, "I32", "IntStorage", 4},
+    {torch::kInt16, "I16", "ShortStorage", 2},        {torch::kInt8, "I8", "CharStorage", 1},
+    {torch::kUInt8, "U8", "ByteStorage", 1},          {torch::kBool, "BOOL", "BoolStorage", 1}};
 
 /// Number of elements of a shape, or nothing if that does not fit 63 bits or a length is negative.
 inline std::optional<std::int64_t> element_count(const std::vector<std::int64_t>& shape) {

@@ -51,7 +51,8 @@ void load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOpt
     if (found == given.end()) {
       if (!(options.new_layer_may_be_missing && name.starts_with("embedding."))) missing.push_back(in_quotes(name));
     } else if (found->second.sizes() != target.sizes()) {
-      misshapen.push_back(fmt::format("{} [{}] instead of [{}]", in_quotes(name), fmt::join(found->second.sizes(), ", "), fmt::join(target.sizes(), ", ")));
+      misshapen.push_back(
+          fmt::format("{} [{}] instead of [{}]", in_quotes(name), fmt::join(found->second.sizes(), ", "), fmt::join(target.sizes(), ", ")));
     }
   }
   const std::vector<std::string> left_out = model.backbone().left_out();
@@ -63,8 +64,8 @@ void load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOpt
     if (!missing.empty()) parts.push_back(list("missing", missing));
     if (!surplus.empty()) parts.push_back(list("surplus", surplus));
     if (!misshapen.empty()) parts.push_back(list("misshapen", misshapen));
-    throw IoError(fmt::format("{}: these are not weights of {} with {} dimensions: {}; check the backbone and the embedding's dimension", options.source,
-                              model.backbone().name(), model.dimension(), fmt::join(parts, "; ")));
+    throw IoError(fmt::format("{}: these are not weights of {} with {} dimensions: {}; check the backbone and the embedding's dimension",
+                              options.source, model.backbone().name(), model.dimension(), fmt::join(parts, "; ")));
   }
   torch::NoGradGuard no_grad;
   for (const auto& [name, target] : state) {

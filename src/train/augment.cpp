@@ -19,7 +19,8 @@ struct Piece {
   bool flipped;
 };
 
-Piece draw(const AugmentOptions& options, std::int64_t size, std::int64_t width, std::int64_t height, std::uint64_t epoch, std::uint64_t key) {
+Piece draw(const AugmentOptions& options, std::int64_t size, std::int64_t width, std::int64_t height, std::uint64_t epoch,
+           std::uint64_t key) {
   Random random(options.seed, epoch, key);
   const bool flipped = options.flip && random.below(2) == 1;  // drawn first, so that it does not depend on the kind of crop
   const auto side = static_cast<double>(size);
@@ -36,7 +37,8 @@ Piece draw(const AugmentOptions& options, std::int64_t size, std::int64_t width,
     // A rectangle that would stick out is narrowed rather than drawn again, so that every image takes the same number of draws.
     const double piece_width = std::min(std::sqrt(area * aspect), image_width);
     const double piece_height = std::min(std::sqrt(area / aspect), image_height);
-    return {(image_width - piece_width) * random.uniform(), (image_height - piece_height) * random.uniform(), piece_width, piece_height, flipped};
+    return {(image_width - piece_width) * random.uniform(), (image_height - piece_height) * random.uniform(), piece_width, piece_height,
+            flipped};
   }
   return {static_cast<double>((width - size) / 2), static_cast<double>((height - size) / 2), side, side, flipped};
 }
@@ -55,7 +57,8 @@ torch::Tensor to_device(std::vector<float>& values, std::int64_t columns, const 
 }  // namespace
 
 void AugmentOptions::validate() const {
-  if (!(max_area > 0 && max_area <= 1)) throw InvalidArgument(fmt::format("max_area is {}; it must be more than 0 and at most 1", max_area));
+  if (!(max_area > 0 && max_area <= 1))
+    throw InvalidArgument(fmt::format("max_area is {}; it must be more than 0 and at most 1", max_area));
   if (!(min_area > 0 && min_area <= max_area))
     throw InvalidArgument(fmt::format("min_area is {}; it must be more than 0 and at most max_area, {}", min_area, max_area));
   if (!(max_aspect >= 1 && max_aspect <= 10)) throw InvalidArgument(fmt::format("max_aspect is {}; it must be from 1 to 10", max_aspect));
@@ -66,8 +69,9 @@ Augmenter::Augmenter(const InputFormat& input, const AugmentOptions& options) : 
 void Augmenter::check(const torch::Tensor& images) const {
   if (images.dim() != 4 || images.scalar_type() != torch::kUInt8 || images.size(0) == 0 || images.size(3) != input_.channels ||
       images.size(1) < input_.size || images.size(2) < input_.size)
-    throw InvalidArgument(fmt::format("images are [{}] of {}; they must be Byte [N, H, W, {}] with H and W at least {}", fmt::join(images.sizes(), ", "),
-                                      torch::toString(images.scalar_type()), input_.channels, input_.size));
+    throw InvalidArgument(fmt::format("images are [{}] of {}; they must be Byte [N, H, W, {}] with H and W at least {}",
+                                      fmt::join(images.sizes(), ", "), torch::toString(images.scalar_type()), input_.channels,
+                                      input_.size));
 }
 
 torch::Tensor Augmenter::preprocess(const torch::Tensor& pixels, torch::ScalarType type) const {
@@ -79,11 +83,13 @@ torch::Tensor Augmenter::preprocess(const torch::Tensor& pixels, torch::ScalarTy
   return scaled.contiguous(scaled.is_cpu() ? torch::MemoryFormat::Contiguous : torch::MemoryFormat::ChannelsLast);
 }
 
-torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epoch, std::span<const std::uint64_t> keys, torch::ScalarType type) const {
+torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epoch, std::span<const std::uint64_t> keys,
+                                  torch::ScalarType type) const {
   torch::NoGradGuard no_grad;
   check(images);
   const std::int64_t count = images.size(0), height = images.size(1), width = images.size(2), size = input_.size;
-  if (keys.size() != static_cast<std::size_t>(count)) throw InvalidArgument(fmt::format("there are {} keys for {} images; they must be as many", keys.size(), count));
+  if (keys.size() != static_cast<std::size_t>(count))
+    throw InvalidArgument(fmt::format("there are {} keys for {} images; they must be as many", keys.size(), count));
   const bool resized = options_.crop == Crop::kRandomResized;
   std::vector<float> values;  // of every image: the first sample and the step along x, then along y, in pixels
   for (const std::uint64_t key : keys) {
@@ -94,7 +100,8 @@ torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epo
     const double start_x = piece.left + (resized ? step_x / 2 : 0);
     const double start_y = piece.top + (resized ? step_y / 2 : 0);
     const double last_x = start_x + step_x * static_cast<double>(size - 1);
-    for (const double value : {piece.flipped ? last_x : start_x, piece.flipped ? -step_x : step_x, start_y, step_y}) values.push_back(static_cast<float>(value));
+    for (const double value : {piece.flipped ? last_x : start_x, piece.flipped ? -step_x : step_x, start_y, step_y})
+      values.push_back(static_cast<float>(value));
   }
   const torch::Tensor plan = to_device(values, 4, images.device());
   const torch::Tensor steps = torch::arange(size, plan.options()).unsqueeze(0);
@@ -106,7 +113,8 @@ torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epo
   const torch::Tensor grid_x = (x * (2.0 / static_cast<double>(width)) - 1).unsqueeze(1).expand({count, size, size});
   const torch::Tensor grid_y = (y * (2.0 / static_cast<double>(height)) - 1).unsqueeze(2).expand({count, size, size});
   const torch::Tensor pixels = images.permute({0, 3, 1, 2}).to(torch::kFloat32);
-  const torch::Tensor sampled = torch::grid_sampler(pixels, torch::stack({grid_x, grid_y}, 3), /*bilinear=*/0, /*border=*/1, /*align_corners=*/false);
+  const torch::Tensor sampled =
+      torch::grid_sampler(pixels, torch::stack({grid_x, grid_y}, 3), /*bilinear=*/0, /*border=*/1, /*align_corners=*/false);
   return preprocess(sampled, type);
 }
 

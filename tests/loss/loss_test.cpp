@@ -51,13 +51,14 @@ struct Case {
 std::vector<Case> all_losses() {
   const torch::Tensor labels = labels_of({5, 1, 1, 7, 5, 1, 7, 7, 5, 2, 2, 2});
   const auto part = [](const torch::Tensor& x, std::int64_t third) { return x.narrow(0, third * (x.size(0) / 3), x.size(0) / 3); };
-  return {{"triplet", [=](const torch::Tensor& x) { return triplet_loss(part(x, 0), part(x, 1), part(x, 2)); }},
-          {"global", [=](const torch::Tensor& x) { return global_loss(part(x, 0), part(x, 1), part(x, 2), {.lambda = 1.5, .margin = 0.5}); }},
-          {"npairs", [=](const torch::Tensor& x) { return npairs_loss(part(x, 0) * 3, part(x, 1) * 2, {.norm_weight = 0.1}); }},
-          {"pairs", [=](const torch::Tensor& x) { return pairs_loss(part(x, 0), part(x, 1), torch::arange(4) < 2, {.margin = 1.5}); }},
-          {"semihard", [=](const torch::Tensor& x) { return semihard_loss(x, labels.narrow(0, 0, x.size(0))); }},
-          {"lifted", [=](const torch::Tensor& x) { return lifted_loss(x, labels.narrow(0, 0, x.size(0))); }},
-          {"clustering", [=](const torch::Tensor& x) { return clustering_loss(x, labels.narrow(0, 0, x.size(0)), {.gamma = 3}); }}};
+  return {
+      {"triplet", [=](const torch::Tensor& x) { return triplet_loss(part(x, 0), part(x, 1), part(x, 2)); }},
+      {"global", [=](const torch::Tensor& x) { return global_loss(part(x, 0), part(x, 1), part(x, 2), {.lambda = 1.5, .margin = 0.5}); }},
+      {"npairs", [=](const torch::Tensor& x) { return npairs_loss(part(x, 0) * 3, part(x, 1) * 2, {.norm_weight = 0.1}); }},
+      {"pairs", [=](const torch::Tensor& x) { return pairs_loss(part(x, 0), part(x, 1), torch::arange(4) < 2, {.margin = 1.5}); }},
+      {"semihard", [=](const torch::Tensor& x) { return semihard_loss(x, labels.narrow(0, 0, x.size(0))); }},
+      {"lifted", [=](const torch::Tensor& x) { return lifted_loss(x, labels.narrow(0, 0, x.size(0))); }},
+      {"clustering", [=](const torch::Tensor& x) { return clustering_loss(x, labels.narrow(0, 0, x.size(0)), {.gamma = 3}); }}};
 }
 
 TEST(Losses, HaveTheGradientsOfFiniteDifferences) {
@@ -124,14 +125,15 @@ TEST(Losses, KeepSmallDistancesInFloat) {
   const torch::Tensor b = a + 1e-4 * unit_rows(6, 64, 2);
   const torch::Tensor x = torch::cat({a, b});
   const torch::Tensor labels = labels_of({0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0});
-  for (const auto loss : {+[](const torch::Tensor& v, const torch::Tensor& y) { return lifted_loss(v, y).value.item<double>(); },
-                          +[](const torch::Tensor& v, const torch::Tensor& y) { return clustering_loss(v, y).value.item<double>(); }})
+  for (const auto loss : {+[](const torch::Tensor&v, const torch::Tensor&y) { return lifted_loss(v, y).value.item<double>(); },
+                          +[](const torch::Tensor&v, const torch::Tensor&y) { return clustering_loss(v, y).value.item<double>(); }})
     EXPECT_NEAR(loss(x.to(torch::kFloat32), labels), loss(x, labels), 2e-5);
 }
 
 TEST(TripletLoss, GivesWorkedValues) {
   // d(a, p) = 0.6, d(a, n) = 0.4: 1 - 0.4 / 0.8 = 0.5. Then d(a, p) = 0.3, d(a, n) = 1: nothing. Then 0 and 0.1: 1 - 0.1 / 0.2 = 0.5.
-  const BatchLoss loss = triplet_loss(rows({{0, 0}, {1, 1}, {2, 2}}), rows({{0.6, 0}, {1.3, 1}, {2, 2}}), rows({{0, 0.4}, {1, 2}, {2.1, 2}}));
+  const BatchLoss loss =
+      triplet_loss(rows({{0, 0}, {1, 1}, {2, 2}}), rows({{0.6, 0}, {1.3, 1}, {2, 2}}), rows({{0, 0.4}, {1, 2}, {2.1, 2}}));
   EXPECT_NEAR(loss.value.item<double>(), 1.0 / 3, 1e-12);
   EXPECT_EQ(loss.active.item<std::int64_t>(), 2);
   EXPECT_EQ(loss.terms, 3);
@@ -197,8 +199,8 @@ TEST(LiftedLoss, GivesWorkedValues) {
 }
 
 TEST(SemihardLoss, GivesWorkedValues) {
-  // Anchor 0: positive at 1 (d2 1), negatives at 1.1 (1.21, the nearest farther one) and 0.5. Anchor 1: positive 0 (1), negatives at 0.01 and 0.25,
-  // none farther, so the farthest, 0.25.
+  // Anchor 0: positive at 1 (d2 1), negatives at 1.1 (1.21, the nearest farther one) and 0.5. Anchor 1: positive 0 (1), negatives at 0.01
+  // and 0.25, none farther, so the farthest, 0.25.
   const BatchLoss loss = semihard_loss(rows({{0}, {1}, {1.1}, {0.5}}), labels_of({1, 1, 2, 3}), {.margin = 0.3});
   EXPECT_NEAR(loss.value.item<double>(), ((1 - 1.21 + 0.3) + (1 - 0.25 + 0.3)) / 2, 1e-12);
   EXPECT_EQ(loss.active.item<std::int64_t>(), 2);
@@ -270,7 +272,8 @@ TEST(MutualInformation, GivesWorkedValues) {
   EXPECT_NEAR(normalized_mutual_information(Labels{1, 1, 1}, Labels{2, 2, 2}), 1, 1e-12);
   EXPECT_NEAR(normalized_mutual_information(Labels{1, 1, 1}, Labels{1, 2, 3}), 0, 1e-12);
   // Halves against quarters: information log 2, entropies log 2 and log 4.
-  EXPECT_NEAR(normalized_mutual_information(Labels{1, 1, 2, 2}, Labels{1, 2, 3, 4}), std::log(2) / std::sqrt(std::log(2) * std::log(4)), 1e-12);
+  EXPECT_NEAR(normalized_mutual_information(Labels{1, 1, 2, 2}, Labels{1, 2, 3, 4}), std::log(2) / std::sqrt(std::log(2) * std::log(4)),
+              1e-12);
 }
 
 TEST(Losses, NameBadArguments) {

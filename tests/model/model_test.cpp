@@ -7,8 +7,8 @@
 #include <set>
 
 #include "smartmine/core/error.h"
-#include "smartmine/core/npy.h"
 #include "smartmine/core/mapped_file.h"
+#include "smartmine/core/npy.h"
 #include "smartmine/core/vector_files.h"
 #include "smartmine/model/embed.h"
 #include "smartmine/model/embedding_model.h"
@@ -172,7 +172,8 @@ TEST(LocalResponseNorm, HasTheGradientOfTorchsOwn) {
   };
   const torch::Tensor own = gradient([](const torch::Tensor& x) { return local_response_norm(x); });
   const torch::Tensor oracle = gradient([](const torch::Tensor& x) {
-    return torch::nn::functional::local_response_norm(x, torch::nn::functional::LocalResponseNormFuncOptions(5).alpha(1e-4).beta(0.75).k(1));
+    return torch::nn::functional::local_response_norm(x,
+                                                      torch::nn::functional::LocalResponseNormFuncOptions(5).alpha(1e-4).beta(0.75).k(1));
   });
   EXPECT_LT(largest_difference(own, oracle), 1e-12);
 }
@@ -205,7 +206,8 @@ torch::Tensor read_array(const std::filesystem::path& path) {
 
 TEST(GoogLeNet, AgreesWithAnIndependentComputationOfThePublishedWeights) {
   const auto folder = weights_folder();
-  if (folder.empty()) GTEST_SKIP() << "SMARTMINE_WEIGHTS_DIR is not set; it names a folder with bvlc_googlenet.safetensors and googlenet_check_*.npy";
+  if (folder.empty())
+    GTEST_SKIP() << "SMARTMINE_WEIGHTS_DIR is not set; it names a folder with bvlc_googlenet.safetensors and googlenet_check_*.npy";
   const auto model = make_model({.backbone = "googlenet"});
   const NamedTensors tensors = read_weights(folder / "bvlc_googlenet.safetensors");
   EXPECT_EQ(tensors.size(), 116U);

@@ -37,7 +37,9 @@ class Weights : public ::testing::Test {
 
   void expect_refused(const std::string& header, const std::string& data, const std::string& words) const {
     const auto file = safetensors(header, data);
-    EXPECT_THAT([&] { read_safetensors(file); }, ThrowsMessage<IoError>(AllOf(HasSubstr("made.safetensors"), HasSubstr(words), Not(HasSubstr("\n"))))) << header;
+    EXPECT_THAT([&] { read_safetensors(file); },
+                ThrowsMessage<IoError>(AllOf(HasSubstr("made.safetensors"), HasSubstr(words), Not(HasSubstr("\n")))))
+        << header;
   }
 
   testing::TemporaryFolder folder_;
@@ -91,7 +93,8 @@ TEST_F(Weights, ReadsAFileMadeByHand) {
 }
 
 TEST_F(Weights, PythonReadsWhatIsWritten) {
-  if (std::system("python3 -c 'import numpy, safetensors.numpy' >/dev/null 2>&1") != 0) GTEST_SKIP() << "python3 has no safetensors package with numpy";
+  if (std::system("python3 -c 'import numpy, safetensors.numpy' >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "python3 has no safetensors package with numpy";
   NamedTensors tensors = samples();
   tensors.erase("brain");  // numpy has no bfloat16
   write_safetensors(path("x.safetensors"), tensors, {{"format", "pt"}});
@@ -105,7 +108,8 @@ assert t['double'].tolist() == [0.1, 1e30] and t['steps'].tolist() == [1 << 40]
 assert t['empty'].shape == (0, 4) and t['scalar'].shape == () and t['scalar'] == 2.5 and t['mask'].tolist() == [True, False, True]
 safetensors.numpy.save_file({'back': numpy.arange(4, dtype=numpy.float32)}, sys.argv[2])
 )");
-  const std::string command = "python3 '" + path("check.py").string() + "' '" + path("x.safetensors").string() + "' '" + path("back.safetensors").string() + "'";
+  const std::string command =
+      "python3 '" + path("check.py").string() + "' '" + path("x.safetensors").string() + "' '" + path("back.safetensors").string() + "'";
   EXPECT_EQ(std::system(command.c_str()), 0);
   EXPECT_TRUE(read_safetensors(path("back.safetensors")).at("back").equal(torch::arange(4, torch::kFloat32)));
 }
@@ -129,8 +133,10 @@ TEST_F(Weights, RefusesDamagedHeadersNamingTensorAndPlace) {
   expect_refused(R"({"w":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8]}})", eight, "does not take");
   expect_refused(R"({"w":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})", eight, "too large");
   expect_refused(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8,9]}})", eight, "not a pair");
-  expect_refused(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", eight, "twice");
-  expect_refused(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"v":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", eight, "tensor 'v': its data at byte 2 overlap");
+  expect_refused(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", eight,
+                 "twice");
+  expect_refused(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"v":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", eight,
+                 "tensor 'v': its data at byte 2 overlap");
   expect_refused(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", eight, "bytes from 0 belong to nobody");
   expect_refused(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", eight, "4 bytes after the last tensor");
   expect_refused(R"({"w":{"dtype":"F32","shape":[[[[2]]]],"data_offsets":[0,8]}})", eight, "nests too deep");
@@ -150,13 +156,22 @@ TEST_F(Weights, RefusesHostileLengths) {
 TEST_F(Weights, EveryShortenedFileIsRefused) {
   write_safetensors(path("x"), {{"w", torch::ones({3})}, {"v", torch::zeros({2, 2})}});
   const std::string whole = testing::contents(path("x"));
-  for (std::size_t size = 0; size < whole.size(); ++size) EXPECT_THROW(read_safetensors(write("y", whole.substr(0, size))), IoError) << size;
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_THROW(read_safetensors(write("y", whole.substr(0, size))), IoError) << size;
 }
 
 TEST_F(Weights, RefusesToWriteWhatTheFormatCannotHold) {
-  EXPECT_THAT([&] { write_safetensors(path("x"), {{"z", torch::zeros({2}, torch::kComplexFloat)}}); }, ThrowsMessage<InvalidArgument>(HasSubstr("'z'")));
+  EXPECT_THAT(
+      [&] {
+        write_safetensors(path("x"), {{"z", torch::zeros({2}, torch::kComplexFloat)}});
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("'z'")));
   EXPECT_THAT([&] { write_safetensors(path("x"), {{"z", torch::Tensor()}}); }, ThrowsMessage<InvalidArgument>(HasSubstr("undefined")));
-  EXPECT_THAT([&] { write_safetensors(path("x"), {{"__metadata__", torch::zeros({2})}}); }, ThrowsMessage<InvalidArgument>(HasSubstr("__metadata__")));
+  EXPECT_THAT(
+      [&] {
+        write_safetensors(path("x"), {{"__metadata__", torch::zeros({2})}});
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("__metadata__")));
   EXPECT_FALSE(std::filesystem::exists(path("x")));
 }
 
@@ -188,9 +203,16 @@ class Pickle {
     for (const auto value : values) integer(value);
     return raw("t");
   }
-  Pickle& tensor(const std::string& storage, const std::string& key, std::int32_t elements, std::int32_t offset, const std::vector<std::int32_t>& shape,
-                 const std::vector<std::int32_t>& strides) {
-    global("torch._utils", "_rebuild_tensor_v2").raw("((").text("storage").global("torch", storage).text(key).text("cpu").integer(elements).raw("tQ");
+  Pickle& tensor(const std::string& storage, const std::string& key, std::int32_t elements, std::int32_t offset,
+                 const std::vector<std::int32_t>& shape, const std::vector<std::int32_t>& strides) {
+    global("torch._utils", "_rebuild_tensor_v2")
+        .raw("((")
+        .text("storage")
+        .global("torch", storage)
+        .text(key)
+        .text("cpu")
+        .integer(elements)
+        .raw("tQ");
     integer(offset).integers(shape).integers(strides).raw("\x89").ordered_dict().raw("tR");
     return *this;
   }
@@ -207,7 +229,9 @@ class Checkpoint : public Weights {
     writer.writeEndOfFile();
     return file;
   }
-  static std::string floats(const std::vector<float>& values) { return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)}; }
+  static std::string floats(const std::vector<float>& values) {
+    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+  }
 };
 
 TEST_F(Checkpoint, ReadsAStateDictAsPythonSavesIt) {
@@ -251,7 +275,8 @@ TEST_F(Checkpoint, ReadsWhatLibTorchPickles) {
 TEST_F(Checkpoint, RefusesPicklesThatAreNoStateDicts) {
   const auto refused = [&](const std::string& pickle, const std::string& words) {
     const auto file = archive(pickle, {{"0", floats({1, 2})}});
-    EXPECT_THAT([&] { read_pytorch(file); }, ThrowsMessage<IoError>(AllOf(HasSubstr("made.pt"), HasSubstr(words), Not(HasSubstr("\n"))))) << words;
+    EXPECT_THAT([&] { read_pytorch(file); }, ThrowsMessage<IoError>(AllOf(HasSubstr("made.pt"), HasSubstr(words), Not(HasSubstr("\n")))))
+        << words;
   };
   const auto one = [](const Pickle& tensor) { return Pickle().raw("}").text("w").raw(tensor.bytes.substr(2)).raw("s.").bytes; };
   refused(Pickle().global("os", "system").text("true").raw("\x85R.").bytes, "'os.system'");
@@ -276,7 +301,8 @@ TEST_F(Checkpoint, RefusesPicklesThatAreNoStateDicts) {
 TEST_F(Checkpoint, RefusesArchivesThatAreDamaged) {
   const auto file = archive(Pickle().raw("}.").bytes, {});
   const std::string whole = testing::contents(file);
-  EXPECT_THAT([&] { read_weights(write("cut.pt", whole.substr(0, whole.size() / 2))); }, ThrowsMessage<IoError>(AllOf(HasSubstr("cut.pt"), Not(HasSubstr("\n")))));
+  EXPECT_THAT([&] { read_weights(write("cut.pt", whole.substr(0, whole.size() / 2))); },
+              ThrowsMessage<IoError>(AllOf(HasSubstr("cut.pt"), Not(HasSubstr("\n")))));
   EXPECT_THAT([&] { read_weights(write("pk.pt", "PK")); }, ThrowsMessage<IoError>(HasSubstr("pk.pt")));
 }
 
@@ -298,9 +324,10 @@ TEST_F(Weights, LoadingNamesAllThatDoesNotFitAndChangesNothing) {
   tensors.erase("norm1.bias");
   tensors["extra"] = torch::zeros({1});
   tensors["embedding.bias"] = torch::zeros({32});
-  EXPECT_THAT([&] { load_into(*model, tensors, {.source = "file.safetensors"}); },
-              ThrowsMessage<IoError>(AllOf(HasSubstr("file.safetensors"), HasSubstr("2 missing ('conv2.weight', 'norm1.bias')"), HasSubstr("1 surplus ('extra')"),
-                                           HasSubstr("1 misshapen ('embedding.bias' [32] instead of [64])"))));
+  EXPECT_THAT(
+      [&] { load_into(*model, tensors, {.source = "file.safetensors"}); },
+      ThrowsMessage<IoError>(AllOf(HasSubstr("file.safetensors"), HasSubstr("2 missing ('conv2.weight', 'norm1.bias')"),
+                                   HasSubstr("1 surplus ('extra')"), HasSubstr("1 misshapen ('embedding.bias' [32] instead of [64])"))));
   EXPECT_NE(model->state().at("conv1.weight").flatten()[0].item<float>(), 7);
 }
 
@@ -322,7 +349,8 @@ TEST_F(Weights, OfAnotherNetworkAreRefused) {
   NamedTensors published = googlenet->state();
   published["loss3/classifier.weight"] = torch::zeros({1000, 1024});
   EXPECT_NO_THROW(load_into(*googlenet, published));  // the classifier is left out
-  EXPECT_THAT([&] { load_into(*small, published); }, ThrowsMessage<IoError>(AllOf(HasSubstr("not weights of small"), HasSubstr("missing"), HasSubstr("surplus"), HasSubstr("..."))));
+  EXPECT_THAT([&] { load_into(*small, published); }, ThrowsMessage<IoError>(AllOf(HasSubstr("not weights of small"), HasSubstr("missing"),
+                                                                                  HasSubstr("surplus"), HasSubstr("..."))));
 }
 
 }  // namespace

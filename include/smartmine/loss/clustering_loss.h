@@ -15,10 +15,10 @@ struct ClusteringLossOptions {
   void validate() const;
 };
 
-/// The facility-location loss (Song et al. 2017): max(0, max over S of [F(X, S) + gamma * (1 - NMI(y, y_S))] - F~(X, y)), where F(X, S) is minus the sum
-/// of the distances of all points to their nearest medoid in S, F~ the sum over classes of the score of the best medoid of each, and |S| the number of
-/// classes. The maximum is sought by adding medoids greedily and then swapping each for another member of its cluster. `labels` is int64 [N]. A sum over
-/// the batch, not a mean, as published. One term.
+/// The facility-location loss (Song et al. 2017): max(0, max over S of [F(X, S) + gamma * (1 - NMI(y, y_S))] - F~(X, y)), where F(X, S) is
+/// minus the sum of the distances of all points to their nearest medoid in S, F~ the sum over classes of the score of the best medoid of
+/// each, and |S| the number of classes. The maximum is sought by adding medoids greedily and then swapping each for another member of its
+/// cluster. `labels` is int64 [N]. A sum over the batch, not a mean, as published. One term.
 BatchLoss clustering_loss(const torch::Tensor& embeddings, const torch::Tensor& labels, const ClusteringLossOptions& options = {});
 
 /// Mutual information over the geometric mean of the entropies, in [0, 1]. Two partitions of one block each are the same: 1.

@@ -11,8 +11,8 @@ struct GlobalLossOptions {
   void validate() const;
 };
 
-/// The global loss of a batch of triplets (Kumar et al.): with u = d2(a, p) / 4 and v = d2(a, n) / 4, var(u) + var(v) + lambda * max(0, mean(u) -
-/// mean(v) + t), the variances over the batch (divided by its size). One term, active when the means are too close.
+/// The global loss of a batch of triplets (Kumar et al.): with u = d2(a, p) / 4 and v = d2(a, n) / 4, var(u) + var(v) + lambda * max(0,
+/// mean(u) - mean(v) + t), the variances over the batch (divided by its size). One term, active when the means are too close.
 BatchLoss global_loss(const torch::Tensor& anchors, const torch::Tensor& positives, const torch::Tensor& negatives,
                       const GlobalLossOptions& options = {});
 

@@ -11,8 +11,8 @@ struct NpairsLossOptions {
 };
 
 /// The N-pairs loss (Sohn 2016): row i of both tensors is a pair from class i, embeddings not brought to unit length; the mean over i of
-/// log(1 + sum over j != i of exp(f_i . g_j - f_i . g_i)), plus the weighted mean squared length over both tensors. Terms are pairs, active those for
-/// which some other positive scores at least as high as their own.
+/// log(1 + sum over j != i of exp(f_i . g_j - f_i . g_i)), plus the weighted mean squared length over both tensors. Terms are pairs, active
+/// those for which some other positive scores at least as high as their own.
 BatchLoss npairs_loss(const torch::Tensor& anchors, const torch::Tensor& positives, const NpairsLossOptions& options = {});
 
 }  // namespace smartmine

@@ -15,12 +15,12 @@ namespace smartmine {
 
 /// The images a network eats. A value becomes (value - mean) * scale, values being 0 to 255.
 struct InputFormat {
-  std::int64_t resize = 0;       ///< Side that images are scaled to before cropping.
-  std::int64_t size = 0;         ///< Side of the crop the network sees.
-  std::int64_t channels = 3;     ///< 1: grey, 3: colour.
-  bool bgr = false;              ///< Blue first, as Caffe has it.
-  std::array<float, 3> mean{};   ///< In the order of the network's channels.
-  float scale = 1;               ///< After taking off the mean.
+  std::int64_t resize = 0;      ///< Side that images are scaled to before cropping.
+  std::int64_t size = 0;        ///< Side of the crop the network sees.
+  std::int64_t channels = 3;    ///< 1: grey, 3: colour.
+  bool bgr = false;             ///< Blue first, as Caffe has it.
+  std::array<float, 3> mean{};  ///< In the order of the network's channels.
+  float scale = 1;              ///< After taking off the mean.
 };
 
 /// A network without its classifier: images of an InputFormat, [N, C, H, W], to features, [N, feature_dimension()].

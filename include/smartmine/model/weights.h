@@ -18,7 +18,8 @@ NamedTensors read_safetensors(const std::filesystem::path& path);
 
 /// Writes a .safetensors file, whole or not at all: float16, bfloat16, float32, float64, signed integers, uint8 and bool, from any device
 /// and memory format. `metadata` goes into the header. The same tensors give the same bytes. Throws InvalidArgument for other types.
-void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata = {});
+void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
 
 /// Reads a state dict saved with torch.save (the zip format of PyTorch 1.6 and newer), also one under a key "state_dict" or "model" of a
 /// larger checkpoint. Types become as with read_safetensors.
@@ -29,9 +30,9 @@ NamedTensors read_weights(const std::filesystem::path& path);
 
 /// Options for putting tensors into a model.
 struct LoadOptions {
-  bool new_layer_may_be_missing = false;      ///< For weights trained elsewhere: the new layer then keeps its values.
+  bool new_layer_may_be_missing = false;           ///< For weights trained elsewhere: the new layer then keeps its values.
   std::map<std::string, std::string> rename = {};  ///< Starts of names in the file and what stands for them in the model: {"module.", ""}.
-  std::string source = "weights";             ///< What messages call the tensors, e.g. the path.
+  std::string source = "weights";                  ///< What messages call the tensors, e.g. the path.
 };
 
 /// Copies tensors into the model's parameters and buffers. Layers the backbone leaves out (a classifier) are passed over. Unless everything

@@ -35,9 +35,9 @@ class Augmenter {
   /// Throws InvalidArgument for bad options.
   Augmenter(const InputFormat& input, const AugmentOptions& options);
 
-  /// Images of the training pass: uint8 [N, H, W, C], RGB or grey, to `type` [N, C, size, size]; contiguous on a CPU, channels last elsewhere. `keys`
-  /// tells the images of an epoch apart, one an image: what was drawn for a key does not depend on the batch it is in. Throws InvalidArgument if
-  /// the images are smaller than the crop or of another kind.
+  /// Images of the training pass: uint8 [N, H, W, C], RGB or grey, to `type` [N, C, size, size]; contiguous on a CPU, channels last
+  /// elsewhere. `keys` tells the images of an epoch apart, one an image: what was drawn for a key does not depend on the batch it is in.
+  /// Throws InvalidArgument if the images are smaller than the crop or of another kind.
   torch::Tensor training(const torch::Tensor& images, std::uint64_t epoch, std::span<const std::uint64_t> keys,
                          torch::ScalarType type = torch::kFloat32) const;
 
