@@ -41,7 +41,7 @@ BatchLoss clustering_loss(const torch::Tensor& embeddings, const torch::Tensor& 
                                 .gamma = options.gamma};
   const Facilities best = best_facilities(problem, options.swap_rounds);
   const std::vector<std::int64_t> clusters(best.medoid_of.begin(), best.medoid_of.end());
-  const double margin = options.gamma * (1 - normalized_mutual_information(classes, clusters));
+  const double margin = options.gamma * (1 - geometric_nmi(classes, clusters));
   const torch::Tensor value = (cost(distances, class_medoids(problem)) - cost(distances, best.medoid_of) + margin).relu();
   return {.value = value, .active = (value.detach() > 0).to(torch::kInt64), .terms = 1};
 }

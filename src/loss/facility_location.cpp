@@ -158,7 +158,7 @@ std::vector<std::size_t> class_medoids(const FacilityProblem& problem) {
   return medoid_of;
 }
 
-double normalized_mutual_information(std::span<const std::int64_t> first, std::span<const std::int64_t> second) {
+double geometric_nmi(std::span<const std::int64_t> first, std::span<const std::int64_t> second) {
   std::size_t rows = 0, columns = 0;
   const std::vector<std::size_t> a = blocks_of(first, rows);
   const std::vector<std::size_t> b = blocks_of(second, columns);

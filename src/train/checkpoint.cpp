@@ -30,7 +30,7 @@ void visit_state(State& s, const Visit& visit) {
 
 std::filesystem::path with_ending(std::filesystem::path path, const char* ending) { return path += ending; }
 
-void rename(const std::filesystem::path& from, const std::filesystem::path& to) {
+void move_to(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::error_code error;
   std::filesystem::rename(from, to, error);
   if (error) throw IoError(fmt::format("{}: cannot rename to {}: {}", from.string(), to.string(), error.message()));
@@ -73,9 +73,9 @@ void CheckpointWriter::commit() {
   std::error_code none;
   if (std::filesystem::exists(destination_, none)) {
     std::filesystem::remove_all(old, none);
-    rename(destination_, old);
+    move_to(destination_, old);
   }
-  rename(folder_, destination_);
+  move_to(folder_, destination_);
   committed_ = true;
   std::filesystem::remove_all(old, none);
 }

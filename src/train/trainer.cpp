@@ -164,7 +164,10 @@ std::optional<std::string> Trainer::Work::run_epoch(std::int64_t epoch) {
 }
 
 EpochPlan Trainer::Work::plan(std::int64_t epoch) {
-  record_ = EpochRecord{.epoch = epoch, .spread = 1, .learning_rate = learning_rate(epoch)};
+  record_ = EpochRecord();
+  record_.epoch = epoch;
+  record_.spread = 1;
+  record_.learning_rate = learning_rate(epoch);
   EpochPlan plan = system_.plan(*this);
   if (plan.observe_kappa) record_.kappa = kappa_->kappa();
   if (plan.mining) {

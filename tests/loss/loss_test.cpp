@@ -250,7 +250,7 @@ TEST(ClusteringLoss, FindsMedoidsNearTheBestOfAllChoices) {
         cost += problem.distances[i * 10 + medoids[best]];
         clusters.push_back(static_cast<std::int64_t>(best));
       }
-      return -cost + 1.5 * (1 - normalized_mutual_information(classes, clusters));
+      return -cost + 1.5 * (1 - geometric_nmi(classes, clusters));
     };
     EXPECT_NEAR(chosen.score, score(chosen.medoids), 1e-12) << seed;
     double best = -1e9;
@@ -267,12 +267,12 @@ TEST(ClusteringLoss, FindsMedoidsNearTheBestOfAllChoices) {
 
 TEST(MutualInformation, GivesWorkedValues) {
   using Labels = std::vector<std::int64_t>;
-  EXPECT_NEAR(normalized_mutual_information(Labels{1, 1, 2, 2}, Labels{7, 7, 3, 3}), 1, 1e-12);
-  EXPECT_NEAR(normalized_mutual_information(Labels{1, 1, 2, 2}, Labels{1, 2, 1, 2}), 0, 1e-12);
-  EXPECT_NEAR(normalized_mutual_information(Labels{1, 1, 1}, Labels{2, 2, 2}), 1, 1e-12);
-  EXPECT_NEAR(normalized_mutual_information(Labels{1, 1, 1}, Labels{1, 2, 3}), 0, 1e-12);
+  EXPECT_NEAR(geometric_nmi(Labels{1, 1, 2, 2}, Labels{7, 7, 3, 3}), 1, 1e-12);
+  EXPECT_NEAR(geometric_nmi(Labels{1, 1, 2, 2}, Labels{1, 2, 1, 2}), 0, 1e-12);
+  EXPECT_NEAR(geometric_nmi(Labels{1, 1, 1}, Labels{2, 2, 2}), 1, 1e-12);
+  EXPECT_NEAR(geometric_nmi(Labels{1, 1, 1}, Labels{1, 2, 3}), 0, 1e-12);
   // Halves against quarters: information log 2, entropies log 2 and log 4.
-  EXPECT_NEAR(normalized_mutual_information(Labels{1, 1, 2, 2}, Labels{1, 2, 3, 4}), std::log(2) / std::sqrt(std::log(2) * std::log(4)),
+  EXPECT_NEAR(geometric_nmi(Labels{1, 1, 2, 2}, Labels{1, 2, 3, 4}), std::log(2) / std::sqrt(std::log(2) * std::log(4)),
               1e-12);
 }
 

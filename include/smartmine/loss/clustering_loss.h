@@ -22,6 +22,6 @@ struct ClusteringLossOptions {
 BatchLoss clustering_loss(const torch::Tensor& embeddings, const torch::Tensor& labels, const ClusteringLossOptions& options = {});
 
 /// Mutual information over the geometric mean of the entropies, in [0, 1]. Two partitions of one block each are the same: 1.
-double normalized_mutual_information(std::span<const std::int64_t> first, std::span<const std::int64_t> second);
+double geometric_nmi(std::span<const std::int64_t> first, std::span<const std::int64_t> second);
 
 }  // namespace smartmine
