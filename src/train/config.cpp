@@ -62,7 +62,7 @@ void TrainConfig::validate() const {
   whole("batch_size", batch_size, 1, 65536);
   whole("triplets_per_anchor", triplets_per_anchor, 1, 65536);
   whole("images_per_class", images_per_class, 2, 65536);
-  positive("learning_rate", learning_rate);
+  from_to("learning_rate", learning_rate, 0, kInfinity);
   from_to("new_layer_rate", new_layer_rate, 0, kInfinity);
   if (!(momentum >= 0 && momentum < 1))
     throw InvalidArgument(fmt::format("momentum is {}; it must be at least 0 and less than 1", momentum));
@@ -105,6 +105,8 @@ void TrainConfig::validate() const {
 TrainConfig TrainConfig::resolved() const {
   TrainConfig full = *this;
   if (full.channels == 0) full.channels = of_characters(dataset) && backbone == "small" ? 1 : 3;
+  if (full.learning_rate == 0) full.learning_rate = find_system(system).learning_rate;
+  if (full.new_layer_rate == 0) full.new_layer_rate = weights.empty() ? 1 : 10;
   if (full.flip == "auto") full.flip = of_characters(dataset) ? "off" : "on";
   if (full.kappa == 0) full.kappa = std::max(find_system(system).adaptive ? 4.0 : 8.0, kappa_floor);
   return full;

@@ -173,7 +173,10 @@ EpochPlan Trainer::Work::plan(std::int64_t epoch) {
   if (plan.mining) {
     record_.mining = plan.mining;
     record_.stage_seconds["selection"] = plan.mining->seconds;
-    if (!plan.mining->note.empty()) record_.notes.push_back(plan.mining->note);
+    const auto log = run_.log();  // it would say the same every epoch; once is enough
+    const bool said =
+        std::any_of(log.begin(), log.end(), [](const EpochRecord& past) { return past.mining && !past.mining->note.empty(); });
+    if (!plan.mining->note.empty() && !said) record_.notes.push_back(plan.mining->note);
   }
   if (is_saved_epoch(epoch) && plan.mining) run_.save_triplets(epoch, plan.triplets);
   embeddings_ = host_embeddings_ = torch::Tensor();
@@ -242,6 +245,10 @@ std::optional<std::string> Trainer::Work::train_on(const EpochPlan& plan) {
     report(progress_, stage, number * plan.batch_items + items.size(), plan.items.size(), "images");
   }
   if (record_.skipped_steps == record_.steps) return "no step had a finite loss";
+  const NamedTensors weights = network_.model->state();
+  if (!std::all_of(weights.begin(), weights.end(),
+                   [](const auto& entry) { return torch::isfinite(entry.second).all().template item<bool>(); }))
+    return "weights are no longer finite numbers";
   if (record_.spread < kCollapsed) return fmt::format("the embeddings have collapsed: their spread is {:.2g}", record_.spread);
   return std::nullopt;
 }

@@ -100,8 +100,9 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"batch-size", "Triplets a step; other systems take as many images"}, c.batch_size);
   visit(Setting{"triplets-per-anchor", "Triplets of each image in an epoch; other systems see as many images"}, c.triplets_per_anchor);
   visit(Setting{"images-per-class", "Images of a class in batches made of classes"}, c.images_per_class);
-  visit(Setting{"learning-rate", "Of the trunk"}, c.learning_rate);
-  visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's"}, c.new_layer_rate);
+  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system"}, c.learning_rate);
+  visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's; 0: 10 if the trunk starts from --weights, else 1"},
+        c.new_layer_rate);
   visit(Setting{"momentum", "Of the stochastic gradient descent"}, c.momentum);
   visit(Setting{"weight-decay", "Pull of all weights towards 0"}, c.weight_decay);
   visit(Setting{"rate-factor", "The learning rate is multiplied by this every --rate-every epochs"}, c.rate_factor);
