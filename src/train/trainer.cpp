@@ -200,9 +200,6 @@ const NeighborLists& Trainer::Work::lists() {
   const Rows rows = embeddings();
   const Timed timed(record_, "lists");
   const auto most = static_cast<std::int64_t>(rows.size()) - 1;
-  if (config_.neighbors > most)
-    throw InvalidArgument(
-        fmt::format("neighbors is {}; with {} training images it must be at most {}", config_.neighbors, rows.size(), most));
   const auto neighbors = static_cast<std::size_t>(config_.neighbors != 0 ? config_.neighbors : std::min(kDefaultNeighbors, most));
   const auto threads = static_cast<unsigned>(config_.threads);
   const bool exact = config_.index == "exact" || (config_.index == "auto" && exact_is_faster(rows.size(), rows.dimension(), neighbors));
@@ -479,6 +476,9 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
   }
   describe_data(splits);
   labels_ = LabelIndex(training_->dataset().labels());
+  if (system_.mines && config_.neighbors >= static_cast<std::int64_t>(labels_.size()))
+    throw InvalidArgument(fmt::format("neighbors is {}; with {} training images it must be at most {}", config_.neighbors, labels_.size(),
+                                      labels_.size() - 1));
   labels_.anchors();  // throws if nobody has a positive: better now than later
   training_images_.emplace(*training_, network_.device);
   if (evaluation_) evaluation_images_.emplace(*evaluation_, network_.device);

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -31,38 +32,31 @@ class Train : public ::testing::Test {
 
   /// A run of a few seconds at most.
   std::vector<std::string> command(const std::string& run, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words = {"train",
-                                      "--dataset",
-                                      "folder",
-                                      "--data-root",
-                                      folder_ / "images",
-                                      "--channels",
-                                      "1",
-                                      "--input-size",
-                                      "16",
-                                      "--embedding-dim",
-                                      "8",
-                                      "--batch-size",
-                                      "6",
-                                      "--epochs",
-                                      "3",
-                                      "--warmup-epochs",
-                                      "1",
-                                      "--threads",
-                                      "1",
-                                      "--output",
-                                      folder_ / run};
-    words.insert(words.end(), more.begin(), more.end());
+    std::map<std::string, std::string> options = {{"--dataset", "folder"},  {"--data-root", folder_ / "images"},
+                                                  {"--channels", "1"},      {"--input-size", "16"},
+                                                  {"--embedding-dim", "8"}, {"--batch-size", "6"},
+                                                  {"--epochs", "3"},        {"--warmup-epochs", "1"},
+                                                  {"--threads", "1"},       {"--output", folder_ / run}};
+    std::vector<std::string> words = {"train"};
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      if (i + 1 < more.size() && !more[i + 1].starts_with("--"))
+        options[more[i]] = more[i + 1], ++i;
+      else
+        words.push_back(more[i]);  // a flag
+    }
+    for (const auto& [name, value] : options) words.insert(words.end(), {name, value});
     return words;
   }
   Outcome run(const std::string& name, const std::vector<std::string>& more = {}, const Surroundings& surroundings = {}) {
     return smartmine(command(name, more), surroundings);
   }
   void expect_refused(int status, const std::string& text, const std::vector<std::string>& more) {
-    const Outcome outcome = run("refused", more);
+    std::vector<std::string> quietly = more;
+    quietly.push_back("--quiet");
+    const Outcome outcome = run("refused", quietly);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
     EXPECT_EQ(outcome.status, status) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(text));
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
     EXPECT_FALSE(std::filesystem::exists(folder_ / "refused")) << "left something behind";
   }
   std::string file(const std::string& name) { return read_text(folder_ / name); }

@@ -328,9 +328,8 @@ TEST(TrainStates, SurviveTheirText) {
   TrainState state;
   state.epochs_done = 7;
   state.rate_scale = 0.1;
-  state.kappa = "a
-                b ";
-                state.label_hash = ~std::uint64_t{0};
+  state.kappa = "a\nb";
+  state.label_hash = ~std::uint64_t{0};
   state.in_epoch = true;
   state.next_step = 3;
   const TrainState read = parse_state(to_json(state));
