@@ -118,11 +118,16 @@ System npairs_system() {
           .description = "a pair from each of many classes, N-pairs loss",
           .plan = pairs_plan,
           .loss = npairs,
-          .unit_norm = false};
+          .unit_norm = false,
+          .learning_rate = 0.01};
 }
 
 System clustering_system() {
-  return {.name = "clustering", .description = "classes in a batch, facility-location loss", .plan = classes_plan, .loss = clustering};
+  return {.name = "clustering",
+          .description = "classes in a batch, facility-location loss",
+          .plan = classes_plan,
+          .loss = clustering,
+          .learning_rate = 0.01};
 }
 
 }  // namespace smartmine

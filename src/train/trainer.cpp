@@ -114,8 +114,9 @@ class Trainer::Work final : public EpochSource {
 
   std::optional<std::string> run_epoch(std::int64_t epoch);
   EpochPlan plan(std::int64_t epoch);
-  bool step(std::span<const std::uint32_t> items, std::size_t number, bool measure_spread);
+  bool step(std::span<const std::uint32_t> items, std::size_t number);
   std::optional<std::string> train_on(const EpochPlan& plan);
+  double spread_of(std::span<const std::uint32_t> items);
   std::optional<RetrievalMetrics> evaluate();
   bool is_evaluation_epoch(std::int64_t epoch) const { return epoch % config_.evaluate_every == 0 || epoch == config_.epochs; }
   bool is_saved_epoch(std::int64_t epoch) const {
@@ -166,7 +167,6 @@ std::optional<std::string> Trainer::Work::run_epoch(std::int64_t epoch) {
 EpochPlan Trainer::Work::plan(std::int64_t epoch) {
   record_ = EpochRecord();
   record_.epoch = epoch;
-  record_.spread = 1;
   record_.learning_rate = learning_rate(epoch);
   EpochPlan plan = system_.plan(*this);
   if (plan.observe_kappa) record_.kappa = kappa_->kappa();
@@ -230,28 +230,25 @@ std::optional<std::string> Trainer::Work::train_on(const EpochPlan& plan) {
   network_.model->train();
   const std::string stage = fmt::format("epoch {}/{}", record_.epoch, config_.epochs);
   const std::size_t full_batches = plan.items.size() / std::max<std::size_t>(1, plan.batch_items);
-  const std::size_t spread_step = full_batches == 0 ? 0 : full_batches - 1;
   std::int64_t bad_in_a_row = 0;
   while (state_.next_step < plan.batches()) {
     const std::size_t number = state_.next_step;
     const auto items = plan.batch(number);
     if (number + 1 < plan.batches()) training_images_->prefetch(plan.batch(number + 1));
-    bad_in_a_row = step(items, number, number == spread_step) ? 0 : bad_in_a_row + 1;
+    bad_in_a_row = step(items, number) ? 0 : bad_in_a_row + 1;
     ++state_.next_step;
     if (bad_in_a_row == kMostBadSteps) return fmt::format("the loss was not a finite number {} steps in a row", kMostBadSteps);
     report(progress_, stage, number * plan.batch_items + items.size(), plan.items.size(), "images");
   }
   if (record_.skipped_steps == record_.steps) return "no step had a finite loss";
-  const NamedTensors weights = network_.model->state();
-  if (!std::all_of(weights.begin(), weights.end(),
-                   [](const auto& entry) { return torch::isfinite(entry.second).all().template item<bool>(); }))
-    return "weights are no longer finite numbers";
+  record_.spread = spread_of(plan.batch(full_batches == 0 ? 0 : full_batches - 1));
+  if (!std::isfinite(record_.spread)) return "the embeddings are no longer finite numbers";
   if (record_.spread < kCollapsed) return fmt::format("the embeddings have collapsed: their spread is {:.2g}", record_.spread);
   return std::nullopt;
 }
 
 // Returns false if the loss was not finite and the step was skipped.
-bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t number, bool measure_spread) {
+bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t number) {
   const auto count = static_cast<std::int64_t>(items.size());
   std::vector<std::uint64_t> keys(items.size());
   std::vector<std::int64_t> labels(items.size());
@@ -280,12 +277,15 @@ bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t numbe
   record_.loss_sum += value;
   record_.active += loss.active.item<std::int64_t>();
   record_.terms += loss.terms;
-  if (measure_spread) {
-    const torch::Tensor detached = embedded.detach();
-    const torch::Tensor unit = detached / detached.norm(2, {1}, true).clamp_min(1e-12);
-    record_.spread = (unit - unit.mean(0)).pow(2).sum(1).mean().item<double>();
-  }
   return true;
+}
+
+// With the weights as they are now: the mean squared distance of embeddings to their mean; 0: all alike.
+double Trainer::Work::spread_of(std::span<const std::uint32_t> items) {
+  const torch::NoGradGuard no_grad;
+  network_.model->eval();
+  const torch::Tensor embedded = network_.model->forward(network_.augmenter.evaluation(training_images_->get(items), network_.type));
+  return (embedded - embedded.mean(0)).pow(2).sum(1).mean().item<double>();
 }
 
 std::optional<RetrievalMetrics> Trainer::Work::evaluate() {

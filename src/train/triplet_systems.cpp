@@ -149,7 +149,8 @@ System hard_pairs_system() {
   return {.name = "hard-pairs",
           .description = "the hardest tenth of randomly drawn pairs, hinge on pairs",
           .plan = hard_pairs_plan,
-          .loss = pairs};
+          .loss = pairs,
+          .learning_rate = 0.01};
 }
 
 }  // namespace smartmine

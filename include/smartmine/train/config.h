@@ -29,8 +29,8 @@ struct TrainConfig {
   std::int64_t batch_size = 32;          ///< Triplets a step; other systems take as many images (three times this).
   std::int64_t triplets_per_anchor = 1;  ///< Length of an epoch; other systems see as many images.
   std::int64_t images_per_class = 4;     ///< In batches made of classes.
-  double learning_rate = 0.05;           ///< Of the trunk.
-  double new_layer_rate = 10;            ///< Times the trunk's, for the new layer.
+  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system.
+  double new_layer_rate = 0;             ///< Times the trunk's, for the new layer. 0: 10, or 1 if all layers are new.
   double momentum = 0.9;
   double weight_decay = 5e-4;
   double rate_factor = 0.5;     ///< The rate is multiplied by this ...

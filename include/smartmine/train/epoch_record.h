@@ -52,7 +52,7 @@ struct EpochRecord {
   std::int64_t active = 0;         ///< Terms of the loss that were above 0.
   std::int64_t terms = 0;
   double loss_sum = 0;  ///< Over the steps that were not skipped.
-  double spread = 0;    ///< Of the last batch: mean squared distance of its embeddings to their mean; 0: all alike.
+  double spread = 0;    ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
   double learning_rate = 0;
   std::optional<double> kappa;  ///< Of epochs that mined.
   std::optional<MiningStats> mining;
