@@ -105,8 +105,9 @@ void TrainConfig::validate() const {
 TrainConfig TrainConfig::resolved() const {
   TrainConfig full = *this;
   if (full.channels == 0) full.channels = of_characters(dataset) && backbone == "small" ? 1 : 3;
-  if (full.learning_rate == 0) full.learning_rate = find_system(system).learning_rate;
-  if (full.new_layer_rate == 0) full.new_layer_rate = weights.empty() ? 1 : 10;
+  if (full.learning_rate == 0) full.learning_rate = find_system(system).learning_rate * (weights.empty() ? 1 : 0.1);
+  if (full.backbone == "small" && full.input_size == 0) full.input_size = 32;
+  if (full.backbone == "small" && full.image_size == 0) full.image_size = full.input_size * 9 / 8;
   if (full.flip == "auto") full.flip = of_characters(dataset) ? "off" : "on";
   if (full.kappa == 0) full.kappa = std::max(find_system(system).adaptive ? 4.0 : 8.0, kappa_floor);
   return full;

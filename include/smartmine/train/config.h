@@ -21,20 +21,20 @@ struct TrainConfig {
   std::int64_t embedding_dim = 64;
   double dropout = 0;
   std::int64_t input_size = 0;  ///< Side of what the network sees. 0: the backbone's own.
-  std::int64_t image_size = 0;  ///< Side that images are scaled to before cropping. 0: the backbone's own.
+  std::int64_t image_size = 0;  ///< Side that images are scaled to before cropping. 0: the backbone's own; of small, 9/8 of what it sees.
   std::int64_t channels = 0;    ///< 1: grey, 3: colour. 0: grey for characters, else colour.
 
   std::string system = "triplet-fanng-global-adaptive";
-  std::int64_t epochs = 10;
+  std::int64_t epochs = 12;
   std::int64_t batch_size = 32;          ///< Triplets a step; other systems take as many images (three times this).
-  std::int64_t triplets_per_anchor = 1;  ///< Length of an epoch; other systems see as many images.
+  std::int64_t triplets_per_anchor = 2;  ///< Length of an epoch; other systems see as many images.
   std::int64_t images_per_class = 4;     ///< In batches made of classes.
-  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system.
-  double new_layer_rate = 0;             ///< Times the trunk's, for the new layer. 0: 10, or 1 if all layers are new.
+  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system, a tenth of it if the trunk starts from `weights`.
+  double new_layer_rate = 10;            ///< Times the trunk's, for the new layer.
   double momentum = 0.9;
   double weight_decay = 5e-4;
   double rate_factor = 0.5;     ///< The rate is multiplied by this ...
-  std::int64_t rate_every = 3;  ///< ... every so many epochs. 0: never.
+  std::int64_t rate_every = 4;  ///< ... every so many epochs. 0: never.
 
   std::int64_t neighbors = 0;      ///< Length of the lists. 0: 200, or all other images if there are fewer.
   double kappa = 0;                ///< Start. 0: 4 with the controller, 8 by schedule.
@@ -93,16 +93,16 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"embedding-dim", "Dimension of the embedding"}, c.embedding_dim);
   visit(Setting{"dropout", "Share of features dropped before the new layer"}, c.dropout);
   visit(Setting{"input-size", "Side of the images the network sees; 0: the backbone's own"}, c.input_size);
-  visit(Setting{"image-size", "Side images are scaled to before they are cropped; 0: the backbone's own"}, c.image_size);
+  visit(Setting{"image-size", "Side images are scaled to before they are cropped; 0: the backbone's own, or 9/8 of what small sees"},
+        c.image_size);
   visit(Setting{"channels", "1: grey, 3: colour; 0: grey for characters, else colour"}, c.channels);
   visit(Setting{"system", "What is sampled or mined, and the loss: a row of the paper's tables"}, c.system);
   visit(Setting{"epochs", "Epochs to train"}, c.epochs);
   visit(Setting{"batch-size", "Triplets a step; other systems take as many images"}, c.batch_size);
   visit(Setting{"triplets-per-anchor", "Triplets of each image in an epoch; other systems see as many images"}, c.triplets_per_anchor);
   visit(Setting{"images-per-class", "Images of a class in batches made of classes"}, c.images_per_class);
-  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system"}, c.learning_rate);
-  visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's; 0: 10 if the trunk starts from --weights, else 1"},
-        c.new_layer_rate);
+  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system, a tenth of it with --weights"}, c.learning_rate);
+  visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's"}, c.new_layer_rate);
   visit(Setting{"momentum", "Of the stochastic gradient descent"}, c.momentum);
   visit(Setting{"weight-decay", "Pull of all weights towards 0"}, c.weight_decay);
   visit(Setting{"rate-factor", "The learning rate is multiplied by this every --rate-every epochs"}, c.rate_factor);

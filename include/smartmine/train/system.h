@@ -55,11 +55,11 @@ struct System {
   std::string_view description;
   EpochPlan (*plan)(EpochSource& source) = nullptr;
   BatchLoss (*loss)(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) = nullptr;
-  bool unit_norm = true;        ///< Whether the loss gets embeddings of length 1.
-  bool mines = false;           ///< Whether there is a kappa.
-  bool adaptive = false;        ///< Whether a controller sets it.
-  double learning_rate = 0.05;  ///< That suits the loss, unless somebody sets another.
-  bool error_counts = false;    ///< Whether the training error is a share of triplets, so that an error of 1 says that nothing is learnt.
+  bool unit_norm = true;       ///< Whether the loss gets embeddings of length 1.
+  bool mines = false;          ///< Whether there is a kappa.
+  bool adaptive = false;       ///< Whether a controller sets it.
+  double learning_rate = 0.1;  ///< That suits the loss and a network of random weights, unless somebody sets another.
+  bool error_counts = false;   ///< Whether the training error is a share of triplets, so that an error of 1 says that nothing is learnt.
 };
 
 /// All systems, in the order of the tables.
