@@ -4,7 +4,8 @@
 # --bench adds the libraries the benchmark compares with, --lint adds clang, clang-tidy and clang-format.
 set -euo pipefail
 
-packages=(g++ cmake ninja-build ccache libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev)
+packages=(g++ cmake ninja-build ccache libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
+  libjpeg-dev libpng-dev libmatio-dev libtorch-dev libopenblas0-openmp)  # LibTorch is slow with the reference BLAS
 for option in "$@"; do
   case "$option" in
     --bench) packages+=(libhnswlib-dev libfaiss-dev libopenblas-dev libopenblas0-openmp) ;;
@@ -19,7 +20,8 @@ done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   {
     echo "setup: this system has no apt. smartmine needs: a C++20 compiler (g++ 12 or newer), CMake 3.25 or newer, Ninja, fmt, CLI11,"
-    echo "setup: nlohmann-json, GoogleTest with GoogleMock; ccache if you like. On Debian these are: ${packages[*]}"
+    echo "setup: nlohmann-json, GoogleTest with GoogleMock, libjpeg-turbo, libpng, LibTorch (or -DSMARTMINE_WITH_TORCH=OFF); libmatio and ccache"
+    echo "setup: if you like. On Debian these are: ${packages[*]}"
   } >&2
   exit 1
 fi

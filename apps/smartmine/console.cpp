@@ -51,7 +51,10 @@ Progress ProgressDisplay::callback() {
 void ProgressDisplay::show(const ProgressEvent& event) {
   const Clock::time_point now = Clock::now();
   const bool first = stage_.empty();
-  const bool new_stage = stage_ != event.stage;
+  const bool new_stage = stage_ != event.stage || event.done < last_done_;
+  if (new_stage) stage_started_ = now;
+  if (new_stage) stage_first_ = event.done;
+  last_done_ = event.done;
   const auto since = now - last_shown_;
   if (style_ == Style::kBar) {
     const bool complete = event.total != 0 && event.done >= event.total;
@@ -65,7 +68,7 @@ void ProgressDisplay::show(const ProgressEvent& event) {
     stage_ = event.stage;
     const double seconds = std::chrono::duration<double>(now - started_).count();
     warn(event.total == 0 ? fmt::format("{}, {:.0f} s", event.stage, seconds)
-                          : fmt::format("{} {} %, {:.0f} s", event.stage, percent(event), seconds));
+                          : fmt::format("{} {} %, {:.0f} s{}", event.stage, percent(event), seconds, rate(event, now)));
   }
   last_shown_ = now;
 }
@@ -77,11 +80,19 @@ void ProgressDisplay::draw_bar(const ProgressEvent& event) {
     line = fmt::format("\r\x1b[2K{:<12} {} {:.1f} s", event.stage, event.done, seconds);
   } else {
     const std::size_t filled = std::min(kBarWidth, percent(event) * kBarWidth / 100);
-    line = fmt::format("\r\x1b[2K{:<12} [{}{}] {:>3} % {:.1f} s", event.stage, std::string(filled, '#'),
-                       std::string(kBarWidth - filled, ' '), percent(event), seconds);
+    line = fmt::format("\r\x1b[2K{:<12} [{}{}] {:>3} % {:.1f} s{}", event.stage, std::string(filled, '#'),
+                       std::string(kBarWidth - filled, ' '), percent(event), seconds, rate(event, Clock::now()));
   }
   std::fwrite(line.data(), 1, line.size(), stderr);
   line_open_ = true;
+}
+
+// Of stages whose units people count: how many a second, and how long the rest will take at that.
+std::string ProgressDisplay::rate(const ProgressEvent& event, Clock::time_point now) const {
+  const double seconds = std::chrono::duration<double>(now - stage_started_).count();
+  if (event.unit.empty() || event.done <= stage_first_ || seconds <= 0) return {};
+  const double a_second = static_cast<double>(event.done - stage_first_) / seconds;
+  return fmt::format(", {:.0f} {}/s, {:.0f} s left", a_second, event.unit, static_cast<double>(event.total - event.done) / a_second);
 }
 
 void ProgressDisplay::finish() {

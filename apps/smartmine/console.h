@@ -15,6 +15,12 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+/// Stopped by a signal with something to say about it: exit status 128 + the signal.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+};
+
 /// One line on stderr that begins with the program's name.
 void warn(std::string_view message);
 
@@ -42,8 +48,13 @@ class ProgressDisplay {
   void draw_bar(const ProgressEvent& event);
 
   Style style_;
+  std::string rate(const ProgressEvent& event, Clock::time_point now) const;
+
   Clock::time_point started_ = Clock::now();
+  Clock::time_point stage_started_ = started_;
   Clock::time_point last_shown_;
+  std::size_t stage_first_ = 0;  // what was done of the stage when it was first heard of
+  std::size_t last_done_ = 0;
   std::string stage_;
   bool line_open_ = false;
 };

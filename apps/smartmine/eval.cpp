@@ -23,6 +23,10 @@
 #include "smartmine/graph/neighbors.h"
 #include "smartmine/metrics/clustering.h"
 #include "smartmine/metrics/retrieval.h"
+#ifdef SMARTMINE_WITH_TORCH
+#include "smartmine/train/embed_images.h"
+#include "train_settings.h"
+#endif
 
 namespace smartmine::app {
 namespace {
@@ -32,6 +36,8 @@ using Clock = std::chrono::steady_clock;
 struct EvalArguments {
   std::string embeddings;
   std::string labels;
+  std::string run;  // directory of a run; empty: embeddings and labels are given
+  std::string device = "auto";
   std::string clusters;  // file; empty: none
   RetrievalOptions retrieval;
   KMeansOptions clustering;
@@ -59,10 +65,16 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 // Everything that can be known to be wrong before the work starts.
 void check(const EvalArguments& arguments) {
+  const bool files = !arguments.embeddings.empty() || !arguments.labels.empty();
+  if (!arguments.run.empty() && files)
+    throw UsageError("--run measures the embeddings of a run's test images; --embeddings and --labels are for others");
+  if (arguments.run.empty() && (arguments.embeddings.empty() || arguments.labels.empty()))
+    throw UsageError(fmt::format("{} is missing; see smartmine eval --help", arguments.embeddings.empty() ? "--embeddings" : "--labels"));
   if (arguments.no_nmi && (arguments.restarts_given || !arguments.clusters.empty()))
     throw UsageError(
         fmt::format("{} is for clustering, which --no-nmi leaves out", arguments.restarts_given ? "--restarts" : "--clusters"));
-  if (!arguments.clusters.empty()) check_outputs({arguments.embeddings, arguments.labels}, {arguments.clusters});
+  if (!arguments.clusters.empty() && arguments.run.empty()) check_outputs({arguments.embeddings, arguments.labels}, {arguments.clusters});
+  if (!arguments.clusters.empty() && !arguments.run.empty()) check_outputs({}, {arguments.clusters});
 }
 
 Evaluation evaluate(const EvalArguments& arguments, const Rows& rows, const std::vector<std::int64_t>& labels, const Progress& progress) {
@@ -150,21 +162,53 @@ std::string to_table(const Evaluation& result, const EvalArguments& arguments) {
   return table;
 }
 
-void run_eval(const EvalArguments& arguments) {
-  check(arguments);
-  const auto begin = Clock::now();
-  const std::vector<std::int64_t> labels = read_labels(arguments.labels);
-  const Embeddings embeddings = read_embeddings(arguments.embeddings);
+// Embeddings and the label of each row.
+struct Labelled {
+  Embeddings embeddings;
+  std::vector<std::int64_t> labels;
+};
+
+Labelled read_files(const EvalArguments& arguments) {
+  std::vector<std::int64_t> labels = read_labels(arguments.labels);
+  Embeddings embeddings = read_embeddings(arguments.embeddings);
   const Rows& rows = embeddings.rows();
-  const double read_seconds = seconds_since(begin);
   if (rows.size() < 2)
     throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", arguments.embeddings));
   if (labels.size() != rows.size())
     throw IoError(fmt::format("{}: {} labels, but {} has {} rows; each row needs exactly one", arguments.labels, labels.size(),
                               arguments.embeddings, rows.size()));
+  return {std::move(embeddings), std::move(labels)};
+}
+
+#ifdef SMARTMINE_WITH_TORCH
+// The test images of a run (or its validation classes, if that is what it measured), embedded by its last good checkpoint.
+Labelled embed_run(const EvalArguments& arguments, const Progress& progress) {
+  const RunDirectory run = RunDirectory::open(arguments.run);
+  TrainConfig config = read_config(run);
+  config.device = arguments.device;
+  config.threads = arguments.threads;
+  const DataSplits splits = load_run_data(config);
+  EmbeddedImages embedded = embed_images(config, model_of(run), splits.validation ? *splits.validation : splits.test, progress);
+  const auto labels = embedded.dataset.labels();
+  return {std::move(embedded.embeddings), {labels.begin(), labels.end()}};
+}
+#endif
+
+void run_eval(EvalArguments arguments) {
+  check(arguments);
+  const auto begin = Clock::now();
+  ProgressDisplay display(arguments.quiet || arguments.json);
+#ifdef SMARTMINE_WITH_TORCH
+  const Labelled read = arguments.run.empty() ? read_files(arguments) : embed_run(arguments, display.callback());
+  if (!arguments.run.empty()) arguments.embeddings = arguments.labels = arguments.run;  // what messages name
+#else
+  const Labelled read = read_files(arguments);
+#endif
+  const std::vector<std::int64_t>& labels = read.labels;
+  const Rows& rows = read.embeddings.rows();
+  const double read_seconds = seconds_since(begin);
   stop_if_interrupted();
 
-  ProgressDisplay display(arguments.quiet || arguments.json);
   const Evaluation result = evaluate(arguments, rows, labels, display.callback());
   display.finish();
   stop_if_interrupted();
@@ -188,11 +232,16 @@ void add_eval(CLI::App& program, Work& work) {
   auto arguments = std::make_shared<EvalArguments>();
   CLI::App& command = *program.add_subcommand("eval", "How well embeddings tell classes apart: recall@k, NMI, MAP@R, R-precision");
   command.add_option("--embeddings", arguments->embeddings, "Vectors, one a row: .npy (float16/32/64, C order), .fvecs or .fbin")
-      ->required()
       ->type_name("FILE");
-  command.add_option("--labels", arguments->labels, "The class of each row: .npy of whole numbers, any values")
-      ->required()
-      ->type_name("FILE");
+  command.add_option("--labels", arguments->labels, "The class of each row: .npy of whole numbers, any values")->type_name("FILE");
+#ifdef SMARTMINE_WITH_TORCH
+  command.add_option("--run", arguments->run, "Instead of both: the directory of a run, whose test images are embedded and measured")
+      ->type_name("RUN_DIR");
+  command.add_option("--device", arguments->device, "auto, cpu or cuda: where a run's images are embedded")
+      ->check(one_of({"auto", "cpu", "cuda"}))
+      ->type_name("NAME")
+      ->capture_default_str();
+#endif
   command.add_flag("--no-nmi", arguments->no_nmi, "Leave out NMI, which needs a clustering");
   command.add_flag("--no-map", arguments->no_map, "Leave out MAP@R and R-precision, which need lists as long as a class");
   command.add_option("--restarts", arguments->clustering.restarts, "Runs of k-means, of which the best is taken; 1 to 1000")

@@ -41,6 +41,10 @@ int run(int argc, char** argv) {
   program.set_version_flag("--version", "smartmine " SMARTMINE_VERSION);
   program.footer(
       "Examples:\n"
+#ifdef SMARTMINE_WITH_TORCH
+      "  smartmine train\n"
+      "  smartmine train --dataset folder --data-root photos/ --output run\n"
+#endif
       "  smartmine knn --embeddings x.npy --neighbors 100 --output lists\n"
       "  smartmine mine --embeddings x.npy --labels y.npy --output triplets.npy\n"
       "  smartmine eval --embeddings x.npy --labels y.npy\n"
@@ -49,6 +53,10 @@ int run(int argc, char** argv) {
   program.fallthrough();             // so that --config may follow the subcommand
   add_config_option(program);
   Work work;
+#ifdef SMARTMINE_WITH_TORCH
+  add_train(program, work);
+  add_embed(program, work);
+#endif
   add_knn(program, work);
   add_mine(program, work);
   add_eval(program, work);
@@ -79,6 +87,9 @@ int main(int argc, char** argv) {
   } catch (const app::UsageError& error) {
     app::warn(error.what());
     return app::kUsage;
+  } catch (const app::Interrupted& error) {
+    app::warn(error.what());
+    return app::kSignalBase + app::interrupt_signal();
   } catch (const smartmine::Cancelled&) {
     app::warn("stopped; nothing was written");
     return app::kSignalBase + app::interrupt_signal();

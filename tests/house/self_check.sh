@@ -37,6 +37,9 @@ must_fail() {  # FILE CONTENT: the offence must be found in that very file
 }
 
 fresh
+mkdir -p "$work/tree/src/loss" "$work/tree/src/train"
+printf '#include <torch/types.h>\n#include "loss/distances.h"\n#include "smartmine/model/embed.h"\n' >"$work/tree/src/loss/good.cpp"
+printf '#include "smartmine/mining/triplet.h"\n#include "smartmine/loss/triplet_loss.h"\n' >"$work/tree/src/train/good.cpp"
 must_pass
 must_fail src/core/bad.cpp '#include "smartmine/graph/fanng.h"'
 must_fail src/core/bad.cpp '#include "graph/kernels/kernels.h"'
@@ -47,6 +50,16 @@ must_fail include/smartmine/graph/bad.h '#include "core/private.h"'
 must_fail src/metrics/bad.cpp '#include "smartmine/mining/labels.h"'
 must_fail src/graph/bad.cpp '#include "smartmine/metrics/retrieval.h"'
 must_fail src/core/bad.cpp '#include <torch/types.h>'
+must_fail src/core/bad.cpp '#include "smartmine/data/image.h"'
+must_fail src/data/bad.cpp '#include "smartmine/mining/labels.h"'
+must_fail src/data/bad.cpp '#include <torch/types.h>'
+must_fail include/smartmine/data/bad.h '#include "data/codecs.h"'
+must_fail include/smartmine/data/bad.h '#include <png.h>'
+must_fail src/model/bad.cpp '#include "smartmine/loss/triplet_loss.h"'
+must_fail src/loss/bad.cpp '#include "smartmine/train/augment.h"'
+must_fail src/loss/bad.cpp '#include "smartmine/mining/triplet.h"'
+must_fail src/mining/bad.cpp '#include "smartmine/model/embed.h"'
+must_fail include/smartmine/loss/bad.h '#include "loss/distances.h"'
 must_fail src/newcomer/bad.cpp '#include "smartmine/core/good.h"'
 must_fail src/graph/kernels/bad_avx2.cpp '#include <algorithm>'
 must_fail src/graph/kernels/bad_avx2.cpp '#include "smartmine/core/good.h"'

@@ -11,6 +11,7 @@ struct ProgressEvent {
   std::string_view stage;
   std::size_t done = 0;
   std::size_t total = 0;
+  std::string_view unit = {};  ///< What is counted, such as "images"; empty: nothing whose rate people care about.
 };
 
 /// Called now and then by long operations, on the thread that called them. Return false to cancel: the operation then
@@ -18,6 +19,6 @@ struct ProgressEvent {
 using Progress = std::function<bool(const ProgressEvent&)>;
 
 /// Reports an event; throws Cancelled if the callback says so.
-void report(const Progress& progress, std::string_view stage, std::size_t done, std::size_t total);
+void report(const Progress& progress, std::string_view stage, std::size_t done, std::size_t total, std::string_view unit = {});
 
 }  // namespace smartmine

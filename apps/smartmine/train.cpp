@@ -1,0 +1,150 @@
+#include "smartmine/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "commands.h"
+#include "console.h"
+#include "interrupt.h"
+#include "option_checks.h"
+#include "train_settings.h"
+
+namespace smartmine::app {
+namespace {
+
+struct TrainArguments {
+  TrainConfig config;
+  std::string output;
+  bool resume = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+std::string percent(double share) { return fmt::format("{:.2f}", 100 * share); }
+
+// One line an epoch: what was learnt, what was mined, what it came to, and where the time went.
+std::string epoch_line(const EpochRecord& record) {
+  const auto seconds = [&](const char* stage) {
+    const auto found = record.stage_seconds.find(stage);
+    return found == record.stage_seconds.end() ? 0.0 : found->second;
+  };
+  const bool trained = record.steps > 0;
+  return fmt::format("{:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>7} {:>8} {:>9.1f} {:>7.1f} {:>7.1f} {:>7.1f} {:>7.1f} {:>7.1f}\n",
+                     record.epoch, trained ? fmt::format("{:.4f}", record.loss()) : "-", trained ? percent(record.training_error()) : "-",
+                     record.kappa ? fmt::format("{:.2f}", *record.kappa) : "-", record.mining ? percent(record.mined_share()) : "-",
+                     record.metrics ? percent(record.metrics->recall_at_1) : "-", record.metrics ? percent(record.metrics->nmi) : "-",
+                     trained ? fmt::format("{:.0f}", record.images_per_second()) : "-", record.seconds(), seconds("embedding"),
+                     seconds("lists"), seconds("selection"), seconds("steps"), seconds("evaluation"));
+}
+
+std::string heading() {
+  return fmt::format("{:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>7} {:>8} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7}\n", "epoch", "loss", "error%",
+                     "kappa", "mined%", "recall@1%", "NMI%", "images/s", "seconds:", "embed", "lists", "select", "steps", "eval");
+}
+
+std::string summary(const RunDirectory& run) {
+  const EpochRecord* first = nullptr;
+  const EpochRecord* last = nullptr;
+  double seconds = 0;
+  for (const EpochRecord& record : run.log()) {
+    seconds += record.seconds();
+    if (!record.metrics) continue;
+    if (first == nullptr) first = &record;
+    last = &record;
+  }
+  std::string table = "\n";
+  if (first != nullptr && last != first) {
+    table += fmt::format("  {:<16} {:>10} {:>10}\n", fmt::format("on {} classes", last->metrics->split), "untrained",
+                         fmt::format("epoch {}", last->epoch));
+    std::vector<double> before;
+    visit_metrics(*first->metrics, [&](const char*, double value) { before.push_back(value); });
+    std::size_t number = 0;
+    visit_metrics(*last->metrics, [&](const char* name, double value) {
+      table += fmt::format("  {:<16} {:>8.2f} % {:>8.2f} %\n", name, 100 * before[number++], 100 * value);
+    });
+    table += "\n";
+  }
+  return table + fmt::format("  {:.0f} seconds; the run is in {}\n", seconds, run.path().string());
+}
+
+void train(TrainArguments& arguments, const CLI::App& command) {
+  if (arguments.resume && arguments.output.empty()) throw UsageError("--resume needs --output, the directory of the run to go on with");
+  std::optional<RunDirectory> run;
+  try {
+    arguments.config.validate();
+  } catch (const InvalidArgument& error) {
+    // A resumed run brings its own settings; those given are looked at beside them.
+    if (!arguments.resume || command.count("--dataset") > 0) throw UsageError(error.what());
+  }
+  ProgressDisplay display(arguments.quiet || arguments.json);
+  std::unique_ptr<Trainer> trainer;
+  if (arguments.resume) {
+    run = RunDirectory::open(arguments.output);
+    arguments.config = resume_config(*run, command, arguments.config);
+  } else {
+    if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.dataset).string();
+    run = RunDirectory::create(arguments.output, arguments.config.resolved());
+  }
+  try {
+    trainer = std::make_unique<Trainer>(arguments.config, *run, display.callback());
+  } catch (...) {
+    display.finish();
+    if (!arguments.resume) run->remove_if_unused();  // nothing was trained: the same command can be given again
+    throw;
+  }
+  display.finish();
+  for (const std::string& note : trainer->notes()) warn("note: " + note);
+  const bool table = !arguments.json && !arguments.quiet;
+  if (table) {
+    const TrainingData& data = trainer->data();
+    print(fmt::format("{}: {} images of {} classes to train on, {} of {} {} classes to measure on; {}, on {}, into {}\n\n",
+                      arguments.config.dataset, data.training_images, data.training_classes, data.evaluation_images,
+                      data.evaluation_classes, data.evaluated_on, arguments.config.system, data.device, arguments.output));
+    print(heading());
+    for (const EpochRecord& record : run->log()) print(epoch_line(record));  // of a run that goes on
+  }
+  try {
+    trainer->run([&](const EpochRecord& record) {
+      display.finish();
+      for (const std::string& note : record.notes) warn(fmt::format("note: epoch {}: {}", record.epoch, note));
+      if (arguments.json) print(to_json_line(record) + "\n");
+      if (table) print(epoch_line(record));
+    });
+  } catch (const Cancelled&) {
+    display.finish();
+    throw Interrupted(fmt::format("stopped and saved after epoch {}; smartmine train --resume --output {} goes on", trainer->epochs_done(),
+                                  arguments.output));
+  }
+  display.finish();
+  if (table) print(summary(*run));
+}
+
+}  // namespace
+
+void add_train(CLI::App& program, Work& work) {
+  auto arguments = std::make_shared<TrainArguments>();
+  CLI::App& command = *program.add_subcommand("train", "Trains an embedding from labelled images");
+  add_settings(command, arguments->config);
+  command
+      .add_option("--output", arguments->output,
+                  "Directory for the run, a new one; default: runs/DATASET-1, or the next number that is free")
+      ->type_name("RUN_DIR");
+  command.add_flag("--resume", arguments->resume, "Go on with the run in --output from its last checkpoint, with its settings");
+  command.add_flag("--json", arguments->json, "Print a JSON object an epoch, as in the run's log.jsonl, and nothing else");
+  command.add_flag("--quiet", arguments->quiet, "Print warnings and errors only");
+  command.footer(
+      "Examples:\n"
+      "  smartmine train\n"
+      "      draws characters of an invented script and learns to tell new ones apart, in about a minute\n"
+      "  smartmine train --dataset folder --data-root photos --backbone googlenet --weights bvlc_googlenet.safetensors --output run\n"
+      "      your own photos, a folder a class; half of the classes test\n"
+      "  smartmine train --resume --output run");
+  command.callback([arguments, &command, &work] { work = [arguments, &command] { train(*arguments, command); }; });
+}
+
+}  // namespace smartmine::app

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "smartmine/model/backbone.h"
+
+namespace smartmine {
+
+/// Tensors by name, as a weights file has them.
+using NamedTensors = std::map<std::string, torch::Tensor>;
+
+/// A backbone, dropout if asked for, and a new fully connected layer. `forward` gives the embedding, [N, dimension], unit norm.
+/// Not safe for concurrent use.
+class EmbeddingModel : public torch::nn::Module {
+ public:
+  /// Throws InvalidArgument for a dimension outside 1 to kMaxDimension or dropout outside [0, 1). The new layer starts from `seed`.
+  EmbeddingModel(std::shared_ptr<Backbone> backbone, std::int64_t dimension, double dropout, std::uint64_t seed);
+
+  /// The embedding; every row has length 1. Always float32 (or float64 for float64 images).
+  torch::Tensor forward(const torch::Tensor& images);
+  /// The same before it is brought to length 1, for losses that want it so.
+  torch::Tensor raw(const torch::Tensor& images);
+
+  Backbone& backbone() { return *backbone_; }
+  const Backbone& backbone() const { return *backbone_; }
+  const InputFormat& input() const { return backbone_->input(); }
+  std::int64_t dimension() const { return dimension_; }
+
+  std::vector<torch::Tensor> trunk_parameters() const { return backbone_->parameters(); }
+  /// These are trained at 10 times the trunk's learning rate.
+  std::vector<torch::Tensor> new_layer_parameters() const { return embedding_->parameters(); }
+
+  /// Parameters and buffers, sharing the model's memory: the backbone's under their own names, the new layer as
+  /// "embedding.weight" and "embedding.bias".
+  NamedTensors state() const;
+
+  /// Keys the dropout of the following forward passes. Call it with a number of the step, and a resumed run drops the same.
+  void seed_dropout(std::uint64_t seed) { dropout_seed_ = seed; }
+
+  /// Lays out all filters channels last, which GPUs prefer. Values stay.
+  void use_channels_last();
+
+ private:
+  std::shared_ptr<Backbone> backbone_;
+  torch::nn::Linear embedding_{nullptr};
+  std::int64_t dimension_;
+  double dropout_;
+  std::uint64_t dropout_seed_ = 0;
+  std::optional<at::Generator> generator_;
+};
+
+/// Options for a model by name.
+struct ModelOptions {
+  std::string backbone = "small";  ///< One of backbone_names().
+  std::int64_t embedding_dimension = 64;
+  double dropout = 0;           ///< Share of features dropped before the new layer while training. In [0, 1).
+  std::int64_t input_size = 0;  ///< Side of the images. 0: the backbone's own. Only small takes others.
+  std::int64_t channels = 0;    ///< 1 or 3. 0: the backbone's own. Only small takes others.
+  std::uint64_t seed = 1;       ///< Of the initial weights.
+};
+
+/// "googlenet", "small".
+std::vector<std::string> backbone_names();
+
+/// Throws InvalidArgument naming the option, its value and the range.
+std::shared_ptr<EmbeddingModel> make_model(const ModelOptions& options);
+
+}  // namespace smartmine

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "smartmine/model/backbone.h"
+
+namespace smartmine {
+
+/// The first GoogLeNet as Caffe's model zoo has it (BVLC GoogLeNet), layer for layer up to pool5: 1024 features. Caffe's local
+/// response normalisation, pools in ceil mode, biases, no batch norm, no auxiliary heads. Parameters have Caffe's names,
+/// such as "inception_3a/5x5_reduce.weight".
+class GoogLeNet : public Backbone {
+ public:
+  /// Random weights from `seed`; real ones come from a file (see weights.h).
+  explicit GoogLeNet(std::uint64_t seed);
+  torch::Tensor forward(const torch::Tensor& images) override;
+  std::int64_t feature_dimension() const override { return 1024; }
+  const InputFormat& input() const override { return input_; }
+  std::vector<std::string> left_out() const override;
+
+ private:
+  struct Convolution {
+    torch::Tensor weight, bias;
+    std::int64_t stride = 1, padding = 0;
+    torch::Tensor operator()(const torch::Tensor& x) const;  // with ReLU
+  };
+  struct Inception {
+    Convolution one, three_reduce, three, five_reduce, five, pool;
+    torch::Tensor operator()(const torch::Tensor& x) const;
+  };
+  Convolution add_convolution(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                              Random& random);
+  Inception add_inception(const std::string& name, std::int64_t in, const std::array<std::int64_t, 6>& out, Random& random);
+
+  InputFormat input_;
+  Convolution conv1_, conv2_reduce_, conv2_;
+  std::vector<Inception> inceptions_;
+};
+
+/// Caffe's normalisation across channels, x / (1 + alpha / size * sum of the squares of `size` channels around)^beta, with the values
+/// of the network: alpha 1e-4, beta 0.75, size 5. Any type and memory format.
+torch::Tensor local_response_norm(const torch::Tensor& x);
+
+}  // namespace smartmine

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace smartmine {
+
+/// Everything that decides a training run. A value of 0 or "auto" stands for a default that depends on other settings; `resolved` puts it
+/// in.
+struct TrainConfig {
+  std::string dataset = "glyphs";
+  std::string data_root;
+  double validation_classes = 0;  ///< Training classes held out and measured on instead of the test half; as ValidationOptions has it.
+  bool skip_bad_images = false;
+  std::int64_t cache_mebibytes = 2048;  ///< Most memory for decoded images.
+
+  std::string backbone = "small";
+  std::string weights;  ///< File; empty: random weights.
+  std::int64_t embedding_dim = 64;
+  double dropout = 0;
+  std::int64_t input_size = 0;  ///< Side of what the network sees. 0: the backbone's own.
+  std::int64_t image_size = 0;  ///< Side that images are scaled to before cropping. 0: the backbone's own; of small, 9/8 of what it sees.
+  std::int64_t channels = 0;    ///< 1: grey, 3: colour. 0: grey for characters, else colour.
+
+  std::string system = "triplet-fanng-global-adaptive";
+  std::int64_t epochs = 12;
+  std::int64_t batch_size = 32;          ///< Triplets a step; other systems take as many images (three times this).
+  std::int64_t triplets_per_anchor = 2;  ///< Length of an epoch; other systems see as many images.
+  std::int64_t images_per_class = 4;     ///< In batches made of classes.
+  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system, a tenth of it if the trunk starts from `weights`.
+  double new_layer_rate = 10;            ///< Times the trunk's, for the new layer.
+  double momentum = 0.9;
+  double weight_decay = 5e-4;
+  double rate_factor = 0.5;     ///< The rate is multiplied by this ...
+  std::int64_t rate_every = 4;  ///< ... every so many epochs. 0: never.
+
+  std::int64_t neighbors = 0;      ///< Length of the lists. 0: 200, or all other images if there are fewer.
+  double kappa = 0;                ///< Start. 0: 4 with the controller, 8 by schedule.
+  double kappa_factor = 0.8;       ///< Of the schedule.
+  double kappa_floor = 1;          ///< Of the schedule, and the least of the controller.
+  double target_error = 0.6;       ///< Of the controller.
+  double mined_fraction = 1;       ///< Share of triplets mined.
+  std::int64_t warmup_epochs = 2;  ///< Random triplets before mining starts.
+  std::string index = "auto";      ///< auto, exact or fanng.
+
+  double margin = 0.2;  ///< Of the triplet and the semi-hard loss.
+  double global_weight = 1;
+  double global_lambda = 0.8;
+  double global_margin = 0.01;
+  double lifted_margin = 1;
+  double npairs_norm_weight = 0.002;
+  double clustering_gamma = 1;
+  double pairs_margin = 1;
+
+  std::string crop = "random";  ///< centre, random or resized.
+  double min_area = 0.3;        ///< Of resized crops.
+  double max_aspect = 4.0 / 3;
+  std::string flip = "auto";  ///< on, off; auto: off for characters.
+
+  std::int64_t evaluate_every = 1;        ///< Epochs; the last is always evaluated.
+  std::vector<std::int64_t> save_epochs;  ///< Epochs whose triplets and test embeddings are written; the last one's embeddings always are.
+  std::uint64_t seed = 1;
+  std::int64_t threads = 0;  ///< 0: all cores.
+  std::string device = "auto";
+  std::string precision = "auto";  ///< float32 or bfloat16; auto: bfloat16 on a GPU.
+
+  /// Throws InvalidArgument naming the field, its value and the allowed range.
+  void validate() const;
+  /// With the defaults that depend on other settings put in.
+  TrainConfig resolved() const;
+};
+
+/// A setting as people meet it: `--name` on the command line, `name = ...` in a TOML file.
+struct Setting {
+  std::string_view name;
+  std::string_view help;
+  bool free = false;  ///< May be another when a run is resumed: it does not change what is computed, or only its last bits.
+};
+
+/// Calls `visit(setting, field)` for every field of a TrainConfig (const or not): the one list of what there is.
+template <class Config, class Visit>
+void visit_settings(Config& c, const Visit& visit) {
+  visit(Setting{"dataset", "glyphs (drawn by the program), omniglot, cub200, cars196 or folder"}, c.dataset);
+  visit(Setting{"data-root", "Where the data set is; not for glyphs", true}, c.data_root);
+  visit(Setting{"validation-classes", "Training classes to hold out and measure on instead of the test half: a share under 1, or a number"},
+        c.validation_classes);
+  visit(Setting{"skip-bad-images", "Go on without images that cannot be read, and count them"}, c.skip_bad_images);
+  visit(Setting{"cache-mebibytes", "Most memory for decoded images", true}, c.cache_mebibytes);
+  visit(Setting{"backbone", "small or googlenet"}, c.backbone);
+  visit(Setting{"weights", "Weights to start from: .safetensors, or a state dict saved by PyTorch"}, c.weights);
+  visit(Setting{"embedding-dim", "Dimension of the embedding"}, c.embedding_dim);
+  visit(Setting{"dropout", "Share of features dropped before the new layer"}, c.dropout);
+  visit(Setting{"input-size", "Side of the images the network sees; 0: the backbone's own"}, c.input_size);
+  visit(Setting{"image-size", "Side images are scaled to before they are cropped; 0: the backbone's own, or 9/8 of what small sees"},
+        c.image_size);
+  visit(Setting{"channels", "1: grey, 3: colour; 0: grey for characters, else colour"}, c.channels);
+  visit(Setting{"system", "What is sampled or mined, and the loss: a row of the paper's tables"}, c.system);
+  visit(Setting{"epochs", "Epochs to train"}, c.epochs);
+  visit(Setting{"batch-size", "Triplets a step; other systems take as many images"}, c.batch_size);
+  visit(Setting{"triplets-per-anchor", "Triplets of each image in an epoch; other systems see as many images"}, c.triplets_per_anchor);
+  visit(Setting{"images-per-class", "Images of a class in batches made of classes"}, c.images_per_class);
+  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system, a tenth of it with --weights"}, c.learning_rate);
+  visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's"}, c.new_layer_rate);
+  visit(Setting{"momentum", "Of the stochastic gradient descent"}, c.momentum);
+  visit(Setting{"weight-decay", "Pull of all weights towards 0"}, c.weight_decay);
+  visit(Setting{"rate-factor", "The learning rate is multiplied by this every --rate-every epochs"}, c.rate_factor);
+  visit(Setting{"rate-every", "Epochs between changes of the learning rate; 0: none"}, c.rate_every);
+  visit(Setting{"neighbors", "Length of the neighbour lists; 0: 200 or all there are"}, c.neighbors);
+  visit(Setting{"kappa", "First kappa; 0: 4 with the controller, 8 by schedule"}, c.kappa);
+  visit(Setting{"kappa-factor", "Without the controller, every epoch multiplies kappa by this"}, c.kappa_factor);
+  visit(Setting{"kappa-floor", "Least kappa"}, c.kappa_floor);
+  visit(Setting{"target-error", "Training error that the controller holds"}, c.target_error);
+  visit(Setting{"mined-fraction", "Share of triplets that are mined; the others are random"}, c.mined_fraction);
+  visit(Setting{"warmup-epochs", "Epochs of random triplets before mining starts"}, c.warmup_epochs);
+  visit(Setting{"index", "auto, exact or fanng: how neighbours are found"}, c.index);
+  visit(Setting{"margin", "Of the triplet and the semi-hard loss"}, c.margin);
+  visit(Setting{"global-weight", "Weight of the global loss beside the triplet loss"}, c.global_weight);
+  visit(Setting{"global-lambda", "Of the global loss: weight of the means against the variances"}, c.global_lambda);
+  visit(Setting{"global-margin", "Of the global loss: margin between the means"}, c.global_margin);
+  visit(Setting{"lifted-margin", "Of the lifted structure loss"}, c.lifted_margin);
+  visit(Setting{"npairs-norm-weight", "Of the N-pairs loss: weight of the embeddings' squared length"}, c.npairs_norm_weight);
+  visit(Setting{"clustering-gamma", "Of the clustering loss: weight of the margin"}, c.clustering_gamma);
+  visit(Setting{"pairs-margin", "Of the loss of hard-pairs"}, c.pairs_margin);
+  visit(Setting{"crop", "centre, random or resized: what is cut out of training images"}, c.crop);
+  visit(Setting{"min-area", "Least share of the image in a resized crop"}, c.min_area);
+  visit(Setting{"max-aspect", "Most width to height, or height to width, of a resized crop"}, c.max_aspect);
+  visit(Setting{"flip", "on, off or auto: mirror every other training image; auto: unless they are characters"}, c.flip);
+  visit(Setting{"evaluate-every", "Epochs between evaluations; the last is always evaluated"}, c.evaluate_every);
+  visit(Setting{"save-epochs", "Epochs whose triplets and test embeddings are written, such as 4,8,12"}, c.save_epochs);
+  visit(Setting{"seed", "Same seed, same run"}, c.seed);
+  visit(Setting{"threads", "Threads to use; 0: all cores", true}, c.threads);
+  visit(Setting{"device", "auto, cpu or cuda", true}, c.device);
+  visit(Setting{"precision", "auto, float32 or bfloat16; auto: bfloat16 on a GPU"}, c.precision);
+}
+
+/// A field's value as TOML has it.
+std::string to_toml(const std::string& value);
+std::string to_toml(std::int64_t value);
+std::string to_toml(std::uint64_t value);
+std::string to_toml(double value);
+std::string to_toml(bool value);
+std::string to_toml(const std::vector<std::int64_t>& value);
+
+/// All settings, a line each.
+std::string to_toml(const TrainConfig& config);
+
+}  // namespace smartmine

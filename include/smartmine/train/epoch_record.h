@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "smartmine/mining/triplet.h"
+
+namespace smartmine {
+
+/// How well an embedding tells the classes of a split apart; all fractions of 1.
+struct RetrievalMetrics {
+  std::string split;  ///< "test" or "validation".
+  double recall_at_1 = 0;
+  double recall_at_2 = 0;
+  double recall_at_4 = 0;
+  double recall_at_8 = 0;
+  double nmi = 0;  ///< Arithmetic mean of the entropies.
+  double nmi_geometric = 0;
+  double map_at_r = 0;
+  double r_precision = 0;
+};
+
+/// Names of the metrics in JSON and CSV, with their fields.
+template <class Metrics, class Visit>
+void visit_metrics(Metrics& m, const Visit& visit) {
+  visit("recall@1", m.recall_at_1);
+  visit("recall@2", m.recall_at_2);
+  visit("recall@4", m.recall_at_4);
+  visit("recall@8", m.recall_at_8);
+  visit("nmi", m.nmi);
+  visit("nmi_geometric", m.nmi_geometric);
+  visit("map@r", m.map_at_r);
+  visit("r_precision", m.r_precision);
+}
+
+/// What neighbour lists of an epoch cost and reached.
+struct ListRecord {
+  std::string index;  ///< "exact", "fanng" or "exact-cuda".
+  double recall = 1;
+  std::uint64_t distance_computations = 0;
+};
+
+/// What happened in an epoch. Epoch 0 is the untrained network: nothing but metrics.
+struct EpochRecord {
+  std::int64_t epoch = 0;
+  std::int64_t steps = 0;
+  std::int64_t skipped_steps = 0;  ///< Of `steps`, those whose loss was not finite.
+  std::int64_t images = 0;         ///< Through the network in training.
+  std::int64_t active = 0;         ///< Terms of the loss that were above 0.
+  std::int64_t terms = 0;
+  double loss_sum = 0;  ///< Over the steps that were not skipped.
+  double spread = 0;    ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
+  double learning_rate = 0;
+  std::optional<double> kappa;  ///< Of epochs that mined.
+  std::optional<MiningStats> mining;
+  std::optional<ListRecord> lists;
+  std::map<std::string, double> stage_seconds;  ///< "embedding", "lists", "selection", "steps", "evaluation".
+  std::optional<RetrievalMetrics> metrics;      ///< On evaluation epochs.
+  std::vector<std::string> notes;               ///< What an operator should know, a sentence each.
+
+  double training_error() const { return terms == 0 ? 0 : static_cast<double>(active) / static_cast<double>(terms); }
+  double loss() const { return steps == skipped_steps ? 0 : loss_sum / static_cast<double>(steps - skipped_steps); }
+  double seconds() const;
+  /// Share of the triplets whose negative came from a list; 0 without any.
+  double mined_share() const;
+  double images_per_second() const;
+};
+
+/// One line of log.jsonl, without the newline. The same numbers give the same line, and `parse_record` gives them back.
+std::string to_json_line(const EpochRecord& record);
+/// Throws InvalidArgument saying what is wrong.
+EpochRecord parse_record(const std::string& line);
+
+}  // namespace smartmine

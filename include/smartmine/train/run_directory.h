@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "smartmine/core/rows.h"
+#include "smartmine/mining/triplet.h"
+#include "smartmine/train/config.h"
+#include "smartmine/train/epoch_record.h"
+
+namespace smartmine {
+
+/// Where a run keeps what it makes: config.toml, log.jsonl (a line an epoch), metrics.csv, checkpoint/, and of chosen epochs
+/// embeddings/epoch-0004.npy and triplets/epoch-0004.npy, with embeddings/labels.npy beside the former. Every file is whole at any moment.
+class RunDirectory {
+ public:
+  /// Makes a new one and writes its config.toml. Throws IoError if `path` is there already, with a hint to resume.
+  static RunDirectory create(const std::filesystem::path& path, const TrainConfig& config);
+  /// Takes up one that is there. Throws IoError if it is not, or has no config.toml.
+  static RunDirectory open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path config_path() const { return path_ / "config.toml"; }
+  std::filesystem::path checkpoint_path() const { return path_ / "checkpoint"; }
+  std::filesystem::path model_path() const;  ///< Of the last good checkpoint.
+
+  std::span<const EpochRecord> log() const { return log_; }
+  /// Adds a line to the log and to metrics.csv.
+  void append(const EpochRecord& record);
+  /// Forgets all records after `epoch`: they will be made again.
+  void forget_after(std::int64_t epoch);
+
+  /// Takes the directory away again if there is nothing but config.toml in it.
+  void remove_if_unused() const;
+
+  void save_embeddings(std::int64_t epoch, const Rows& rows, std::span<const std::int64_t> labels) const;
+  void save_triplets(std::int64_t epoch, std::span<const Triplet> triplets) const;
+
+ private:
+  explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  void write_log() const;
+
+  std::filesystem::path path_;
+  std::vector<EpochRecord> log_;
+  std::vector<std::string> lines_;  // as they stand in the file
+};
+
+/// "runs/glyphs-1", or the first number that is free.
+std::filesystem::path free_run_path(const std::filesystem::path& parent, const std::string& dataset);
+
+}  // namespace smartmine

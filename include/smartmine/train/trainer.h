@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "smartmine/core/error.h"
+#include "smartmine/core/progress.h"
+#include "smartmine/train/config.h"
+#include "smartmine/train/epoch_record.h"
+#include "smartmine/train/run_directory.h"
+
+namespace smartmine {
+
+struct System;
+
+/// A guard ended the training; the run's last good checkpoint is kept.
+class TrainingStopped : public Error {
+ public:
+  using Error::Error;
+};
+
+/// What there is to train on.
+struct TrainingData {
+  std::size_t training_images = 0;
+  std::size_t training_classes = 0;
+  std::size_t evaluation_images = 0;  ///< 0: nothing to measure on.
+  std::size_t evaluation_classes = 0;
+  std::string evaluated_on;  ///< "test" or "validation".
+  std::string device;        ///< "cpu" or "cuda".
+};
+
+/// Trains an embedding, epoch by epoch, and keeps everything about it in a run directory. What lasts from one epoch to the next (network,
+/// optimiser, graph, kappa) is what a checkpoint holds; on a CPU with the same number of threads a resumed run is the same to the last
+/// bit. Not safe for concurrent use.
+class Trainer {
+ public:
+  /// Loads the data and makes the network, or takes up where the run's last checkpoint left off. Throws InvalidArgument for bad settings,
+  /// IoError for bad files, among them a checkpoint of other data.
+  Trainer(const TrainConfig& config, RunDirectory& run, const Progress& progress = {});
+  /// With a system that is not in the table.
+  Trainer(const TrainConfig& config, RunDirectory& run, const System& system, const Progress& progress = {});
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  const TrainingData& data() const;
+  /// What the person who started the run should know about the data, a sentence each.
+  const std::vector<std::string>& notes() const;
+  std::int64_t epochs_done() const;
+
+  /// Trains to the last epoch; `on_epoch` sees each record once it is in the log, that of the untrained network (epoch 0) first.
+  /// If `progress` cancels, the step under way is finished, everything is saved, and Cancelled is thrown. Throws TrainingStopped if a guard
+  /// gives up.
+  void run(const std::function<void(const EpochRecord&)>& on_epoch = {});
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace smartmine

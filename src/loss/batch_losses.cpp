@@ -1,0 +1,76 @@
+// The losses of labelled batches: every pair of rows may matter.
+#include <torch/types.h>
+
+#include <limits>
+
+#include "loss/distances.h"
+#include "smartmine/loss/lifted_loss.h"
+#include "smartmine/loss/semihard_loss.h"
+
+namespace smartmine {
+namespace {
+
+/// Which rows share a class; a row is no positive of itself.
+struct Relations {
+  torch::Tensor positive, negative;  // bool [N, N]
+};
+
+Relations relations(const torch::Tensor& labels) {
+  const torch::Tensor same = labels.unsqueeze(0) == labels.unsqueeze(1);
+  const torch::Tensor self = torch::eye(labels.size(0), labels.options()).to(torch::kBool);
+  return {.positive = same.logical_and(self.logical_not()), .negative = same.logical_not()};
+}
+
+/// `values` where `kept`, zero elsewhere.
+torch::Tensor masked(const torch::Tensor& values, const torch::Tensor& kept) {
+  return torch::where(kept, values, torch::zeros_like(values));
+}
+
+}  // namespace
+
+void SemihardLossOptions::validate() const { check_option(margin >= 0 && margin <= 1e6, "margin", margin, "from 0 to 1e6"); }
+
+BatchLoss semihard_loss(const torch::Tensor& embeddings, const torch::Tensor& labels, const SemihardLossOptions& options) {
+  options.validate();
+  check_labels(embeddings, labels);
+  const std::int64_t size = embeddings.size(0);
+  const Relations related = relations(labels);
+  const torch::Tensor distances = distance_matrix(embeddings).square();
+  torch::Tensor chosen;  // [anchor, positive]: the negative
+  {
+    torch::NoGradGuard no_grad;
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const torch::Tensor known = distances.detach();
+    // Negatives by distance, everything else behind them; the sort is stable, so equal ones stay in order of their rows.
+    const auto [sorted, order] = torch::sort(torch::where(related.negative, known, torch::full_like(known, kInfinity)), /*stable=*/true,
+                                             /*dim=*/1, /*descending=*/false);
+    const torch::Tensor place = torch::searchsorted(sorted.contiguous(), known.contiguous(), /*out_int32=*/false, /*right=*/true);
+    const torch::Tensor negatives = related.negative.sum(1, /*keepdim=*/true);
+    const torch::Tensor farthest = torch::where(related.negative, known, torch::full_like(known, -kInfinity)).argmax(1, /*keepdim=*/true);
+    chosen = torch::where(place < negatives, order.gather(1, place.clamp_max(size - 1)), farthest.expand({size, size}));
+  }
+  const torch::Tensor counted = related.positive.logical_and(related.negative.any(1, /*keepdim=*/true));
+  const torch::Tensor each = masked((distances - distances.gather(1, chosen) + options.margin).relu(), counted);
+  return {.value = each.sum() / counted.sum().clamp_min(1), .active = (each.detach() > 0).sum(), .terms = size * (size - 1)};
+}
+
+void LiftedLossOptions::validate() const { check_option(margin > 0 && margin <= 20, "margin", margin, "more than 0 and at most 20"); }
+
+BatchLoss lifted_loss(const torch::Tensor& embeddings, const torch::Tensor& labels, const LiftedLossOptions& options) {
+  options.validate();
+  check_labels(embeddings, labels);
+  const std::int64_t size = embeddings.size(0);
+  const Relations related = relations(labels);
+  const torch::Tensor distances = distance_matrix(embeddings);
+  // No exponent is over the margin, so plain sums cannot overflow. Where they are zero, no negative is anywhere near: no loss.
+  const torch::Tensor near = masked((options.margin - distances).exp(), related.negative).sum(1);
+  const torch::Tensor both = near.unsqueeze(0) + near.unsqueeze(1);
+  const torch::Tensor pairs = related.positive.triu();
+  const torch::Tensor counted = pairs.logical_and(both > 0);
+  const torch::Tensor violations = masked((torch::where(both > 0, both, torch::ones_like(both)).log() + distances).relu(), counted);
+  return {.value = violations.square().sum() / (2 * pairs.sum().clamp_min(1)),
+          .active = (violations.detach() > 0).sum(),
+          .terms = size * (size - 1) / 2};
+}
+
+}  // namespace smartmine

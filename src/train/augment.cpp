@@ -1,0 +1,128 @@
+#include "smartmine/train/augment.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "smartmine/core/error.h"
+#include "smartmine/core/random.h"
+
+namespace smartmine {
+namespace {
+
+/// A piece of an image in pixels from its corner.
+struct Piece {
+  double left, top, width, height;
+  bool flipped;
+};
+
+Piece draw(const AugmentOptions& options, std::int64_t size, std::int64_t width, std::int64_t height, std::uint64_t epoch,
+           std::uint64_t key) {
+  Random random(options.seed, epoch, key);
+  const bool flipped = options.flip && random.below(2) == 1;  // drawn first, so that it does not depend on the kind of crop
+  const auto side = static_cast<double>(size);
+  if (options.crop == Crop::kRandom) {
+    const auto left = random.below(static_cast<std::uint64_t>(width - size + 1));
+    const auto top = random.below(static_cast<std::uint64_t>(height - size + 1));
+    return {static_cast<double>(left), static_cast<double>(top), side, side, flipped};
+  }
+  if (options.crop == Crop::kRandomResized) {
+    const auto image_width = static_cast<double>(width);
+    const auto image_height = static_cast<double>(height);
+    const double area = image_width * image_height * (options.min_area + (options.max_area - options.min_area) * random.uniform());
+    const double aspect = std::exp(std::log(options.max_aspect) * (2 * random.uniform() - 1));
+    // A rectangle that would stick out is narrowed rather than drawn again, so that every image takes the same number of draws.
+    const double piece_width = std::min(std::sqrt(area * aspect), image_width);
+    const double piece_height = std::min(std::sqrt(area / aspect), image_height);
+    return {(image_width - piece_width) * random.uniform(), (image_height - piece_height) * random.uniform(), piece_width, piece_height,
+            flipped};
+  }
+  return {static_cast<double>((width - size) / 2), static_cast<double>((height - size) / 2), side, side, flipped};
+}
+
+/// Whole pixels of every image: `rows` and `columns` are [N, size].
+torch::Tensor gather(const torch::Tensor& images, const torch::Tensor& rows, const torch::Tensor& columns) {
+  const torch::Tensor batch = torch::arange(images.size(0), rows.options());
+  return images.index({batch.view({-1, 1, 1}), rows.unsqueeze(2), columns.unsqueeze(1)});
+}
+
+torch::Tensor to_device(std::vector<float>& values, std::int64_t columns, const torch::Device& device) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  return torch::from_blob(values.data(), {count / columns, columns}, torch::kFloat32).clone().to(device);
+}
+
+}  // namespace
+
+void AugmentOptions::validate() const {
+  if (!(max_area > 0 && max_area <= 1))
+    throw InvalidArgument(fmt::format("max_area is {}; it must be more than 0 and at most 1", max_area));
+  if (!(min_area > 0 && min_area <= max_area))
+    throw InvalidArgument(fmt::format("min_area is {}; it must be more than 0 and at most max_area, {}", min_area, max_area));
+  if (!(max_aspect >= 1 && max_aspect <= 10)) throw InvalidArgument(fmt::format("max_aspect is {}; it must be from 1 to 10", max_aspect));
+}
+
+Augmenter::Augmenter(const InputFormat& input, const AugmentOptions& options) : input_(input), options_(options) { options_.validate(); }
+
+void Augmenter::check(const torch::Tensor& images) const {
+  if (images.dim() != 4 || images.scalar_type() != torch::kUInt8 || images.size(0) == 0 || images.size(3) != input_.channels ||
+      images.size(1) < input_.size || images.size(2) < input_.size)
+    throw InvalidArgument(fmt::format("images are [{}] of {}; they must be Byte [N, H, W, {}] with H and W at least {}",
+                                      fmt::join(images.sizes(), ", "), torch::toString(images.scalar_type()), input_.channels,
+                                      input_.size));
+}
+
+torch::Tensor Augmenter::preprocess(const torch::Tensor& pixels, torch::ScalarType type) const {
+  const torch::Tensor ordered = input_.bgr ? pixels.flip(1) : pixels;
+  const std::vector<float> means(input_.mean.begin(), input_.mean.begin() + input_.channels);
+  const torch::Tensor mean = torch::tensor(means).to(pixels.device()).view({1, -1, 1, 1});
+  // In float32 first: bfloat16 has no room for 255 minus a mean.
+  const torch::Tensor scaled = ordered.to(torch::kFloat32).sub_(mean).mul_(input_.scale).to(type);
+  return scaled.contiguous(scaled.is_cpu() ? torch::MemoryFormat::Contiguous : torch::MemoryFormat::ChannelsLast);
+}
+
+torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epoch, std::span<const std::uint64_t> keys,
+                                  torch::ScalarType type) const {
+  torch::NoGradGuard no_grad;
+  check(images);
+  const std::int64_t count = images.size(0), height = images.size(1), width = images.size(2), size = input_.size;
+  if (keys.size() != static_cast<std::size_t>(count))
+    throw InvalidArgument(fmt::format("there are {} keys for {} images; they must be as many", keys.size(), count));
+  const bool resized = options_.crop == Crop::kRandomResized;
+  std::vector<float> values;  // of every image: the first sample and the step along x, then along y, in pixels
+  for (const std::uint64_t key : keys) {
+    const Piece piece = draw(options_, size, width, height, epoch, key);
+    const double step_x = piece.width / static_cast<double>(size);
+    const double step_y = piece.height / static_cast<double>(size);
+    // Whole pixels count from 0; positions for interpolation are those of samples' centres.
+    const double start_x = piece.left + (resized ? step_x / 2 : 0);
+    const double start_y = piece.top + (resized ? step_y / 2 : 0);
+    const double last_x = start_x + step_x * static_cast<double>(size - 1);
+    for (const double value : {piece.flipped ? last_x : start_x, piece.flipped ? -step_x : step_x, start_y, step_y})
+      values.push_back(static_cast<float>(value));
+  }
+  const torch::Tensor plan = to_device(values, 4, images.device());
+  const torch::Tensor steps = torch::arange(size, plan.options()).unsqueeze(0);
+  const torch::Tensor x = plan.narrow(1, 0, 1) + steps * plan.narrow(1, 1, 1);
+  const torch::Tensor y = plan.narrow(1, 2, 1) + steps * plan.narrow(1, 3, 1);
+  if (!resized) return preprocess(gather(images, y.to(torch::kInt64), x.to(torch::kInt64)).permute({0, 3, 1, 2}), type);
+
+  // grid_sample counts from -1 at the image's left edge to 1 at its right edge.
+  const torch::Tensor grid_x = (x * (2.0 / static_cast<double>(width)) - 1).unsqueeze(1).expand({count, size, size});
+  const torch::Tensor grid_y = (y * (2.0 / static_cast<double>(height)) - 1).unsqueeze(2).expand({count, size, size});
+  const torch::Tensor pixels = images.permute({0, 3, 1, 2}).to(torch::kFloat32);
+  const torch::Tensor sampled =
+      torch::grid_sampler(pixels, torch::stack({grid_x, grid_y}, 3), /*bilinear=*/0, /*border=*/1, /*align_corners=*/false);
+  return preprocess(sampled, type);
+}
+
+torch::Tensor Augmenter::evaluation(const torch::Tensor& images, torch::ScalarType type) const {
+  torch::NoGradGuard no_grad;
+  check(images);
+  const std::int64_t top = (images.size(1) - input_.size) / 2, left = (images.size(2) - input_.size) / 2;
+  return preprocess(images.narrow(1, top, input_.size).narrow(2, left, input_.size).permute({0, 3, 1, 2}), type);
+}
+
+}  // namespace smartmine

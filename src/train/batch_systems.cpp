@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "smartmine/core/random.h"
+#include "smartmine/loss/clustering_loss.h"
+#include "smartmine/loss/lifted_loss.h"
+#include "smartmine/loss/npairs_loss.h"
+#include "smartmine/loss/semihard_loss.h"
+#include "smartmine/train/system.h"
+
+// Systems that draw classes for a batch and leave the choice among its images to the loss.
+namespace smartmine {
+namespace {
+
+enum Purpose : std::uint64_t { kClasses = 0x6201 };
+
+/// Classes that can give a pair.
+std::vector<std::uint32_t> usable_classes(const LabelIndex& labels) {
+  std::vector<std::uint32_t> usable;
+  for (std::uint32_t c = 0; c < labels.classes(); ++c)
+    if (labels.class_size(c) > 1) usable.push_back(c);
+  return usable;
+}
+
+/// Moves a uniform choice of `count` values to the front.
+void draw_to_front(std::vector<std::uint32_t>& values, std::size_t count, Random& random) {
+  for (std::size_t i = 0; i < count; ++i) std::swap(values[i], values[i + random.below(values.size() - i)]);
+}
+
+/// Batches of `classes` classes with `images` images each, as many as an epoch of triplets would see. Smaller classes repeat images.
+EpochPlan class_batches(const EpochSource& source, std::size_t wanted_classes, std::size_t images) {
+  const TrainConfig& config = source.config();
+  const LabelIndex& labels = source.labels();
+  std::vector<std::uint32_t> usable = usable_classes(labels);
+  const std::size_t classes = std::min(wanted_classes, usable.size());
+  EpochPlan plan;
+  plan.batch_items = classes * images;
+  const std::size_t total = 3 * labels.anchors().size() * static_cast<std::size_t>(config.triplets_per_anchor);
+  const std::size_t batches = std::max<std::size_t>(1, total / plan.batch_items);
+  plan.items.reserve(batches * plan.batch_items);
+  Random random(epoch_seed(config.seed, kClasses, source.epoch()));
+  for (std::size_t b = 0; b < batches; ++b) {
+    draw_to_front(usable, classes, random);
+    for (std::size_t c = 0; c < classes; ++c) {
+      const auto members = labels.members(usable[c]);
+      std::vector<std::uint32_t> chosen(members.begin(), members.end());
+      draw_to_front(chosen, std::min(images, chosen.size()), random);
+      for (std::size_t i = 0; i < images; ++i) plan.items.push_back(chosen[i % chosen.size()]);
+    }
+  }
+  return plan;
+}
+
+std::size_t batch_images(const EpochSource& source) { return 3 * static_cast<std::size_t>(source.config().batch_size); }
+
+EpochPlan classes_plan(EpochSource& source) {
+  const auto images = static_cast<std::size_t>(source.config().images_per_class);
+  return class_batches(source, std::max<std::size_t>(2, batch_images(source) / images), images);
+}
+
+/// One pair from each of many classes: the first images of all pairs, then the second ones.
+EpochPlan pairs_plan(EpochSource& source) {
+  EpochPlan plan = class_batches(source, std::max<std::size_t>(2, batch_images(source) / 2), 2);
+  std::vector<std::uint32_t> batch(plan.batch_items);
+  for (std::size_t begin = 0; begin < plan.items.size(); begin += plan.batch_items) {
+    std::copy_n(plan.items.begin() + static_cast<std::ptrdiff_t>(begin), batch.size(), batch.begin());
+    for (std::size_t i = 0; i < batch.size(); ++i) plan.items[begin + i / 2 + (i % 2) * (batch.size() / 2)] = batch[i];
+  }
+  return plan;
+}
+
+/// Pairs of images of one class in the batch, i < j: what the losses over all pairs can at most have active.
+std::int64_t positive_pairs(const BatchLabels& labels) {
+  std::map<std::int64_t, std::int64_t> counts;
+  for (const std::int64_t label : labels.host) ++counts[label];
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto& entry) { return sum + entry.second * (entry.second - 1) / 2; });
+}
+
+BatchLoss semihard(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
+  BatchLoss loss = semihard_loss(embeddings, labels.device, {.margin = config.margin});
+  loss.terms = 2 * positive_pairs(labels);
+  return loss;
+}
+
+BatchLoss lifted(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
+  BatchLoss loss = lifted_loss(embeddings, labels.device, {.margin = config.lifted_margin});
+  loss.terms = positive_pairs(labels);
+  return loss;
+}
+
+BatchLoss npairs(const torch::Tensor& embeddings, const BatchLabels& /*labels*/, const TrainConfig& config) {
+  const auto sides = embeddings.chunk(2);
+  return npairs_loss(sides[0], sides[1], {.norm_weight = config.npairs_norm_weight});
+}
+
+BatchLoss clustering(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
+  BatchLoss loss = clustering_loss(embeddings, labels.device, {.gamma = config.clustering_gamma});
+  // As published it is a sum; a mean lets all systems share a learning rate.
+  loss.value = loss.value / static_cast<double>(labels.host.size());
+  return loss;
+}
+
+}  // namespace
+
+System semihard_system() {
+  return {.name = "semihard", .description = "classes in a batch, semi-hard triplets among them", .plan = classes_plan, .loss = semihard};
+}
+
+System lifted_system() {
+  return {.name = "lifted", .description = "classes in a batch, lifted structure loss", .plan = classes_plan, .loss = lifted};
+}
+
+System npairs_system() {
+  return {.name = "npairs",
+          .description = "a pair from each of many classes, N-pairs loss",
+          .plan = pairs_plan,
+          .loss = npairs,
+          .unit_norm = false,
+          .learning_rate = 0.01};
+}
+
+System clustering_system() {
+  return {.name = "clustering",
+          .description = "classes in a batch, facility-location loss",
+          .plan = classes_plan,
+          .loss = clustering,
+          .learning_rate = 0.01};
+}
+
+}  // namespace smartmine

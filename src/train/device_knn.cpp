@@ -1,0 +1,61 @@
+#include "train/device_knn.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "smartmine/core/error.h"
+
+namespace smartmine {
+namespace {
+
+/// Products in full float32 while this lives: TF32 would mix up near neighbours.
+class FullPrecision {
+ public:
+  FullPrecision() : before_(at::globalContext().allowTF32CuBLAS()) { at::globalContext().setAllowTF32CuBLAS(false); }
+  ~FullPrecision() { at::globalContext().setAllowTF32CuBLAS(before_); }
+  FullPrecision(const FullPrecision&) = delete;
+  FullPrecision& operator=(const FullPrecision&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace
+
+NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t neighbors, const Progress& progress) {
+  const torch::NoGradGuard no_grad;
+  const FullPrecision full_precision;
+  const auto begin = std::chrono::steady_clock::now();
+  const std::int64_t size = embeddings.size(0), dimension = embeddings.size(1);
+  const auto k = static_cast<std::int64_t>(neighbors);
+  if (k < 1 || k >= size) throw InvalidArgument("neighbors must be from 1 to the number of rows minus 1");
+  constexpr std::int64_t kScores = std::int64_t{1} << 27;       // most values of a chunk's scores
+  constexpr std::int64_t kDifferences = std::int64_t{1} << 28;  // and of its differences
+  const std::int64_t chunk = std::max<std::int64_t>(1, std::min({size, kScores / size, kDifferences / (k * dimension)}));
+  const torch::Tensor squares = embeddings.pow(2).sum(1);
+  NeighborResult result;
+  result.lists = NeighborLists(static_cast<std::size_t>(size), neighbors);
+  for (std::int64_t first = 0; first < size; first += chunk) {
+    const std::int64_t rows = std::min(chunk, size - first);
+    const torch::Tensor queries = embeddings.narrow(0, first, rows);
+    torch::Tensor scores = torch::addmm(squares.unsqueeze(0), queries, embeddings.t(), 1, -2);  // the query's own square shifts all alike
+    scores.diagonal(first).fill_(std::numeric_limits<float>::infinity());                       // itself
+    torch::Tensor ids = std::get<0>(std::get<1>(scores.topk(k, 1, /*largest=*/false, /*sorted=*/false)).sort(1));
+    const torch::Tensor found = embeddings.index_select(0, ids.reshape({-1})).view({rows, k, dimension});
+    const torch::Tensor distances = (found - queries.unsqueeze(1)).pow(2).sum(2);
+    const auto sorted = distances.sort(/*stable=*/true, 1, /*descending=*/false);  // ids ascend, so equal distances go by id
+    const torch::Tensor sorted_ids = ids.gather(1, std::get<1>(sorted)).to(torch::kInt32).cpu().contiguous();
+    const torch::Tensor sorted_distances = std::get<0>(sorted).cpu().contiguous();
+    const auto at = static_cast<std::size_t>(first * k);
+    std::copy_n(sorted_ids.data_ptr<std::int32_t>(), rows * k, result.lists.all_ids().begin() + static_cast<std::ptrdiff_t>(at));
+    std::copy_n(sorted_distances.data_ptr<float>(), rows * k, result.lists.all_distances().begin() + static_cast<std::ptrdiff_t>(at));
+    report(progress, "lists", static_cast<std::size_t>(first + rows), static_cast<std::size_t>(size));
+  }
+  result.stats.index = embeddings.is_cpu() ? "exact" : "exact-cuda";
+  result.stats.distance_computations = static_cast<std::uint64_t>(size) * static_cast<std::uint64_t>(size);
+  result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+}  // namespace smartmine

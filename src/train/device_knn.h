@@ -1,0 +1,16 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+
+#include "smartmine/core/progress.h"
+#include "smartmine/graph/neighbors.h"
+
+namespace smartmine {
+
+/// Exact lists of all rows of a float32 tensor [N, D], computed where the tensor is, a chunk of rows against all at a time. Candidates come
+/// from products, the distances that are returned and ordered by from differences; equal ones go by id.
+NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t neighbors, const Progress& progress = {});
+
+}  // namespace smartmine

@@ -1,0 +1,141 @@
+#include "smartmine/train/epoch_record.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "smartmine/core/error.h"
+
+namespace smartmine {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Stats, class Visit>
+void visit_mining(Stats& s, const Visit& visit) {
+  visit("triplets", s.triplets);
+  visit("anchors", s.anchors);
+  visit("anchors_skipped", s.anchors_skipped);
+  visit("mined", s.mined);
+  visit("mined_outside_positive", s.mined_outside_positive);
+  visit("mined_nearer_positive", s.mined_nearer_positive);
+  visit("random_no_positive", s.random_no_positive);
+  visit("random_no_negative", s.random_no_negative);
+  visit("random_no_farther_positive", s.random_no_farther_positive);
+  visit("random_by_share", s.random_by_share);
+  visit("mined_violating", s.mined_violating);
+  visit("outside_violating", s.outside_violating);
+  visit("duplicates_skipped", s.duplicates_skipped);
+  visit("neighbors", s.neighbors);
+  visit("lists_walked", s.lists_walked);
+  visit("lists_without_positive", s.lists_without_positive);
+  visit("lists_without_negative", s.lists_without_negative);
+  visit("suggested_neighbors", s.suggested_neighbors);
+  visit("seconds", s.seconds);
+  visit("note", s.note);
+}
+
+// Medians and ends of the distances, for reports; they are not read back into quantiles.
+void add_distances(Json& json, const char* name, const Quantiles& quantiles) {
+  constexpr std::size_t kMedian = 3;
+  if (quantiles.count == 0) return;
+  json[fmt::format("{}_distance_min", name)] = quantiles.values.front();
+  json[fmt::format("{}_distance_median", name)] = quantiles.values[kMedian];
+  json[fmt::format("{}_distance_max", name)] = quantiles.values.back();
+}
+
+}  // namespace
+
+double EpochRecord::seconds() const {
+  double sum = 0;
+  for (const auto& [stage, seconds] : stage_seconds) sum += seconds;
+  return sum;
+}
+
+double EpochRecord::mined_share() const {
+  if (!mining || mining->triplets == 0) return 0;
+  return static_cast<double>(mining->mined + mining->mined_outside_positive + mining->mined_nearer_positive) /
+         static_cast<double>(mining->triplets);
+}
+
+double EpochRecord::images_per_second() const {
+  const auto steps_seconds = stage_seconds.find("steps");
+  return steps_seconds == stage_seconds.end() || steps_seconds->second <= 0 ? 0 : static_cast<double>(images) / steps_seconds->second;
+}
+
+std::string to_json_line(const EpochRecord& record) {
+  Json json;
+  json["epoch"] = record.epoch;
+  const bool trained = record.steps > 0;
+  const auto if_trained = [&](const auto& value) { return trained ? Json(value) : Json(); };
+  json["training_error"] = if_trained(record.training_error());
+  json["kappa"] = record.kappa ? Json(*record.kappa) : Json();
+  json["loss"] = if_trained(record.loss());
+  json["learning_rate"] = if_trained(record.learning_rate);
+  json["spread"] = if_trained(record.spread);
+  json["steps"] = record.steps;
+  json["skipped_steps"] = record.skipped_steps;
+  json["images"] = record.images;
+  json["images_per_second"] = if_trained(record.images_per_second());
+  json["active"] = record.active;
+  json["terms"] = record.terms;
+  json["loss_sum"] = record.loss_sum;
+  json["seconds"] = record.seconds();
+  json["stage_seconds"] = Json(record.stage_seconds);
+  if (record.lists)
+    json["lists"] = {
+        {"index", record.lists->index}, {"recall", record.lists->recall}, {"distance_computations", record.lists->distance_computations}};
+  if (record.mining) {
+    Json mining;
+    visit_mining(*record.mining, [&](const char* name, const auto& value) { mining[name] = value; });
+    add_distances(mining, "positive", record.mining->positive_distances);
+    add_distances(mining, "negative", record.mining->negative_distances);
+    json["mining"] = std::move(mining);
+  }
+  if (record.metrics) {
+    Json metrics;
+    visit_metrics(*record.metrics, [&](const char* name, double value) { metrics[name] = value; });
+    json["evaluated_on"] = record.metrics->split;
+    json["metrics"] = std::move(metrics);
+  }
+  json["notes"] = record.notes;
+  return json.dump();
+}
+
+EpochRecord parse_record(const std::string& line) try {
+  const Json json = Json::parse(line);
+  EpochRecord record;
+  const auto number = [&](const char* name) { return json.at(name).is_null() ? 0.0 : json.at(name).get<double>(); };
+  json.at("epoch").get_to(record.epoch);
+  json.at("steps").get_to(record.steps);
+  json.at("skipped_steps").get_to(record.skipped_steps);
+  json.at("images").get_to(record.images);
+  json.at("active").get_to(record.active);
+  json.at("terms").get_to(record.terms);
+  json.at("loss_sum").get_to(record.loss_sum);
+  record.spread = number("spread");
+  record.learning_rate = number("learning_rate");
+  if (!json.at("kappa").is_null()) record.kappa = json.at("kappa").get<double>();
+  for (const auto& [stage, seconds] : json.at("stage_seconds").items()) record.stage_seconds[stage] = seconds.get<double>();
+  if (json.contains("lists")) {
+    record.lists.emplace();
+    json["lists"].at("index").get_to(record.lists->index);
+    json["lists"].at("recall").get_to(record.lists->recall);
+    json["lists"].at("distance_computations").get_to(record.lists->distance_computations);
+  }
+  if (json.contains("mining")) {
+    record.mining.emplace();
+    visit_mining(*record.mining, [&](const char* name, auto& value) { json["mining"].at(name).get_to(value); });
+  }
+  if (json.contains("metrics")) {
+    record.metrics.emplace();
+    json.at("evaluated_on").get_to(record.metrics->split);
+    visit_metrics(*record.metrics, [&](const char* name, double& value) { json["metrics"].at(name).get_to(value); });
+  }
+  json.at("notes").get_to(record.notes);
+  return record;
+} catch (const nlohmann::json::exception& error) {
+  throw InvalidArgument(fmt::format("not a line of a run's log: {}", error.what()));
+}
+
+}  // namespace smartmine

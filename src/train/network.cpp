@@ -1,0 +1,155 @@
+#include "train/network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "smartmine/core/error.h"
+#include "smartmine/core/parallel.h"
+#include "smartmine/model/embed.h"
+#include "smartmine/model/weights.h"
+#include "smartmine/train/embed_images.h"
+
+namespace smartmine {
+namespace {
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr std::int64_t kEmbedBatch = 256;  // images a pass without gradients
+
+torch::Device choose_device(const std::string& name) {
+  if (name == "cpu") return torch::kCPU;
+  if (torch::cuda::is_available()) return {torch::kCUDA, 0};
+  if (name == "cuda")
+    throw InvalidArgument("device is 'cuda', but no CUDA device can be used here; it must be cpu or auto on this machine");
+  return torch::kCPU;
+}
+
+std::shared_ptr<EmbeddingModel> prepare_model(const TrainConfig& config, const torch::Device& device) {
+  const bool small = config.backbone == "small";
+  auto model = make_model({.backbone = config.backbone,
+                           .embedding_dimension = config.embedding_dim,
+                           .dropout = config.dropout,
+                           .input_size = config.input_size,
+                           .channels = small ? config.channels : 0,
+                           .seed = config.seed});
+  if (!config.weights.empty())
+    load_into(*model, read_weights(config.weights), {.new_layer_may_be_missing = true, .source = config.weights});
+  model->to(device);
+  if (device.is_cuda()) model->use_channels_last();
+  return model;
+}
+
+AugmentOptions augmentation(const TrainConfig& config) {
+  return {.crop = config.crop == "resized"  ? Crop::kRandomResized
+                  : config.crop == "random" ? Crop::kRandom
+                                            : Crop::kCentre,
+          .min_area = config.min_area,
+          .max_aspect = config.max_aspect,
+          .flip = config.flip == "on",
+          .seed = config.seed};
+}
+
+}  // namespace
+
+DeviceImages::DeviceImages(ImageStore& store, const torch::Device& device) : store_(store), device_(device) {
+  const std::size_t count = size();
+  all_cached_ = store.stats().cached_images == count;
+  if (device.is_cpu() || count * store.image_bytes() > store.options().cache_bytes) return;
+  constexpr std::size_t kPiece = 1024;
+  std::vector<torch::Tensor> pieces;
+  for (std::size_t begin = 0; begin < count; begin += kPiece) {
+    std::vector<std::size_t> items(std::min(kPiece, count - begin));
+    std::iota(items.begin(), items.end(), begin);
+    pieces.push_back(from_store(items));
+  }
+  all_ = torch::cat(pieces);
+}
+
+torch::Tensor DeviceImages::from_store(std::span<const std::size_t> items) {
+  const ImageStoreOptions& options = store_.options();
+  torch::Tensor images = torch::empty({static_cast<std::int64_t>(items.size()), static_cast<std::int64_t>(options.height),
+                                       static_cast<std::int64_t>(options.width), static_cast<std::int64_t>(options.channels)},
+                                      torch::TensorOptions(torch::kUInt8).pinned_memory(device_.is_cuda()));
+  store_.get(items, images.data_ptr<std::uint8_t>());
+  return images.to(device_, /*non_blocking=*/true);
+}
+
+torch::Tensor DeviceImages::get(std::span<const std::uint32_t> items) {
+  if (!all_.defined()) {
+    const std::vector<std::size_t> wide(items.begin(), items.end());
+    return from_store(wide);
+  }
+  const std::vector<std::int64_t> index(items.begin(), items.end());
+  return all_.index_select(0, torch::tensor(index, torch::kInt64).to(device_));
+}
+
+void DeviceImages::prefetch(std::span<const std::uint32_t> items) {
+  if (all_.defined() || all_cached_) return;
+  const std::vector<std::size_t> wide(items.begin(), items.end());
+  store_.prefetch(wide);
+}
+
+Network::Network(const TrainConfig& config)
+    : device(choose_device(config.device)),
+      type(config.precision == "bfloat16" || (config.precision == "auto" && device.is_cuda()) ? torch::kBFloat16 : torch::kFloat32),
+      model((at::set_num_threads(static_cast<int>(resolve_threads(static_cast<unsigned>(config.threads)))), prepare_model(config, device))),
+      augmenter(model->input(), augmentation(config)) {
+  if (device.is_cuda()) {
+    at::globalContext().setAllowTF32CuBLAS(true);
+    at::globalContext().setAllowTF32CuDNN(true);
+    at::globalContext().setBenchmarkCuDNN(true);
+  }
+  const std::int64_t size = model->input().size;
+  if (config.image_size != 0 && config.image_size < size)
+    throw InvalidArgument(fmt::format("image_size is {}; it must be 0 or at least the network's input, {}", config.image_size, size));
+}
+
+ImageStoreOptions Network::store_options(const TrainConfig& config) const {
+  const InputFormat& input = model->input();
+  const auto side = static_cast<std::size_t>(config.image_size != 0 ? config.image_size : input.resize);
+  return {.width = side,
+          .height = side,
+          .channels = static_cast<std::size_t>(input.channels),
+          .cache_bytes = static_cast<std::size_t>(config.cache_mebibytes) * kMebibyte,
+          .threads = static_cast<unsigned>(config.threads),
+          .skip_bad_images = config.skip_bad_images};
+}
+
+torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std::string_view stage) const {
+  const torch::NoGradGuard no_grad;
+  model->eval();
+  const auto count = static_cast<std::int64_t>(images.size());
+  torch::Tensor embeddings = torch::empty({count, model->dimension()}, torch::TensorOptions(torch::kFloat32).device(device));
+  std::vector<std::uint32_t> items(static_cast<std::size_t>(count));
+  std::iota(items.begin(), items.end(), 0U);
+  const auto batch = [&](std::int64_t begin) {
+    return std::span(items).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(std::min(kEmbedBatch, count - begin)));
+  };
+  for (std::int64_t begin = 0; begin < count; begin += kEmbedBatch) {
+    const auto of_batch = batch(begin);
+    const torch::Tensor pixels = images.get(of_batch);
+    if (begin + kEmbedBatch < count) images.prefetch(batch(begin + kEmbedBatch));
+    const auto rows = static_cast<std::int64_t>(of_batch.size());
+    embeddings.narrow(0, begin, rows).copy_(model->forward(augmenter.evaluation(pixels, type)));
+    report(progress, stage, static_cast<std::size_t>(begin + rows), static_cast<std::size_t>(count), "images");
+  }
+  return embeddings;
+}
+
+EmbeddedImages embed_images(const TrainConfig& config, const std::filesystem::path& weights, const Dataset& dataset,
+                            const Progress& progress) {
+  TrainConfig with_weights = config.resolved();
+  with_weights.weights.clear();
+  const Network network(with_weights);
+  load_into(*network.model, read_weights(weights), {.source = weights.string()});
+  ImageStore store(dataset, network.store_options(config));
+  store.check_all(progress);
+  DeviceImages images(store, network.device);
+  torch::Tensor embeddings = network.embed(images, progress, "embedding").cpu();
+  const auto bad = store.bad_images();
+  return {embeddings_of(std::move(embeddings)), store.dataset(), {bad.begin(), bad.end()}};
+}
+
+}  // namespace smartmine

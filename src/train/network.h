@@ -1,0 +1,54 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "smartmine/core/progress.h"
+#include "smartmine/data/image_store.h"
+#include "smartmine/model/embedding_model.h"
+#include "smartmine/train/augment.h"
+#include "smartmine/train/config.h"
+
+namespace smartmine {
+
+/// The images of a store, served on the device. On a GPU all are kept there as bytes if they fit into the cache, so that steps never wait
+/// for the host; otherwise, and on a CPU, they come from the store.
+class DeviceImages {
+ public:
+  DeviceImages(ImageStore& store, const torch::Device& device);
+  /// uint8 [N, H, W, C].
+  torch::Tensor get(std::span<const std::uint32_t> items);
+  /// Says what will be asked for next.
+  void prefetch(std::span<const std::uint32_t> items);
+  std::size_t size() const { return store_.dataset().size(); }
+
+ private:
+  torch::Tensor from_store(std::span<const std::size_t> items);
+
+  ImageStore& store_;
+  torch::Device device_;
+  torch::Tensor all_;        // undefined: from the store
+  bool all_cached_ = false;  // the store has everything at hand
+};
+
+/// A model where it is to run, with what turns images into its input.
+struct Network {
+  torch::Device device;
+  torch::ScalarType type;  ///< That it computes in.
+  std::shared_ptr<EmbeddingModel> model;
+  Augmenter augmenter;
+
+  /// Of the run's configuration (resolved), with random weights or those of config.weights. Sets the number of torch's threads.
+  explicit Network(const TrainConfig& config);
+
+  /// What a store must hold for this network.
+  ImageStoreOptions store_options(const TrainConfig& config) const;
+  /// Evaluation pass over all images: [N, dimension] on the device.
+  torch::Tensor embed(DeviceImages& images, const Progress& progress, std::string_view stage) const;
+};
+
+}  // namespace smartmine

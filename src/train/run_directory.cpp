@@ -1,0 +1,130 @@
+#include "smartmine/train/run_directory.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <system_error>
+
+#include "smartmine/core/error.h"
+#include "smartmine/core/npy.h"
+#include "smartmine/core/output_file.h"
+#include "smartmine/train/checkpoint.h"
+
+namespace smartmine {
+namespace {
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  OutputFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+void make_folders(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw IoError(fmt::format("{}: cannot make this folder: {}; choose another place", path.string(), error.message()));
+}
+
+std::string metrics_csv(std::span<const EpochRecord> log) {
+  std::string text = "epoch,split,training_error,kappa,loss";
+  const RetrievalMetrics names;
+  visit_metrics(names, [&](const char* name, double) { text += fmt::format(",{}", name); });
+  text += "\n";
+  for (const EpochRecord& record : log) {
+    if (!record.metrics) continue;
+    const std::string kappa = record.kappa ? fmt::format("{}", *record.kappa) : "";
+    text += record.steps > 0
+                ? fmt::format("{},{},{},{},{}", record.epoch, record.metrics->split, record.training_error(), kappa, record.loss())
+                : fmt::format("{},{},,,", record.epoch, record.metrics->split);
+    visit_metrics(*record.metrics, [&](const char*, double value) { text += fmt::format(",{}", value); });
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+RunDirectory RunDirectory::create(const std::filesystem::path& path, const TrainConfig& config) {
+  std::error_code none;
+  if (std::filesystem::exists(path, none))
+    throw IoError(fmt::format("{}: exists already; --resume goes on with the run in it, or choose another --output", path.string()));
+  make_folders(path);
+  RunDirectory run(path);
+  write_text(run.config_path(), to_toml(config));
+  return run;
+}
+
+RunDirectory RunDirectory::open(const std::filesystem::path& path) {
+  RunDirectory run(path);
+  std::error_code none;
+  if (!std::filesystem::exists(path, none)) throw IoError(fmt::format("{}: there is no such run", path.string()));
+  if (!std::filesystem::is_regular_file(run.config_path(), none))
+    throw IoError(fmt::format("{}: not the folder of a run: it has no config.toml", path.string()));
+  std::ifstream log(path / "log.jsonl");
+  std::size_t number = 0;
+  for (std::string line; std::getline(log, line); run.lines_.push_back(line)) {
+    ++number;
+    try {
+      run.log_.push_back(parse_record(line));
+    } catch (const InvalidArgument& error) {
+      throw IoError(fmt::format("{}: line {}: {}", (path / "log.jsonl").string(), number, error.what()));
+    }
+  }
+  return run;
+}
+
+std::filesystem::path RunDirectory::model_path() const { return find_checkpoint(checkpoint_path()) / "model.safetensors"; }
+
+void RunDirectory::append(const EpochRecord& record) {
+  log_.push_back(record);
+  lines_.push_back(to_json_line(record));
+  write_log();
+}
+
+void RunDirectory::forget_after(std::int64_t epoch) {
+  std::size_t kept = 0;
+  while (kept < log_.size() && log_[kept].epoch <= epoch) ++kept;
+  if (kept == log_.size()) return;
+  log_.resize(kept);
+  lines_.resize(kept);
+  write_log();
+}
+
+void RunDirectory::remove_if_unused() const {
+  std::error_code none;
+  std::size_t entries = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, none)) entries += entry.exists() ? 1 : 0;
+  if (entries == 1) std::filesystem::remove(config_path(), none);
+  std::filesystem::remove(path_, none);  // only if it is empty
+}
+
+void RunDirectory::write_log() const {
+  write_text(path_ / "log.jsonl", lines_.empty() ? "" : fmt::format("{}\n", fmt::join(lines_, "\n")));
+  write_text(path_ / "metrics.csv", metrics_csv(log_));
+}
+
+void RunDirectory::save_embeddings(std::int64_t epoch, const Rows& rows, std::span<const std::int64_t> labels) const {
+  const std::filesystem::path folder = path_ / "embeddings";
+  make_folders(folder);
+  write_npy(folder / "labels.npy", labels, {labels.size()});
+  write_npy(folder / fmt::format("epoch-{:04}.npy", epoch), std::span(rows.data(), rows.size() * rows.dimension()),
+            {rows.size(), rows.dimension()});
+}
+
+void RunDirectory::save_triplets(std::int64_t epoch, std::span<const Triplet> triplets) const {
+  const std::filesystem::path folder = path_ / "triplets";
+  make_folders(folder);
+  std::vector<std::int64_t> values;
+  values.reserve(3 * triplets.size());
+  for (const Triplet& triplet : triplets)
+    for (const std::uint32_t id : {triplet.anchor, triplet.positive, triplet.negative}) values.push_back(id);
+  write_npy(folder / fmt::format("epoch-{:04}.npy", epoch), std::span<const std::int64_t>(values), {triplets.size(), 3});
+}
+
+std::filesystem::path free_run_path(const std::filesystem::path& parent, const std::string& dataset) {
+  std::error_code none;
+  for (int number = 1;; ++number)
+    if (const auto path = parent / fmt::format("{}-{}", dataset, number); !std::filesystem::exists(path, none)) return path;
+}
+
+}  // namespace smartmine

@@ -1,0 +1,257 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "files.h"
+#include "program.h"
+#include "smartmine/core/random.h"
+#include "train/made_folder.h"
+
+namespace smartmine::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class Train : public ::testing::Test {
+ protected:
+  Train() { make_image_folder(folder_ / "images"); }
+
+  /// A run of a few seconds at most.
+  std::vector<std::string> command(const std::string& run, const std::vector<std::string>& more = {}) {
+    std::map<std::string, std::string> options = {{"--dataset", "folder"},  {"--data-root", folder_ / "images"},
+                                                  {"--channels", "1"},      {"--input-size", "16"},
+                                                  {"--embedding-dim", "8"}, {"--batch-size", "6"},
+                                                  {"--epochs", "3"},        {"--warmup-epochs", "1"},
+                                                  {"--threads", "1"},       {"--output", folder_ / run}};
+    std::vector<std::string> words = {"train"};
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      if (i + 1 < more.size() && !more[i + 1].starts_with("--"))
+        options[more[i]] = more[i + 1], ++i;
+      else
+        words.push_back(more[i]);  // a flag
+    }
+    for (const auto& [name, value] : options) words.insert(words.end(), {name, value});
+    return words;
+  }
+  Outcome run(const std::string& name, const std::vector<std::string>& more = {}, const Surroundings& surroundings = {}) {
+    return smartmine(command(name, more), surroundings);
+  }
+  void expect_refused(int status, const std::string& text, const std::vector<std::string>& more) {
+    std::vector<std::string> quietly = more;
+    quietly.push_back("--quiet");
+    const Outcome outcome = run("refused", quietly);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "refused")) << "left something behind";
+  }
+  std::string file(const std::string& name) { return read_text(folder_ / name); }
+  std::string model(const std::string& run) { return file(run + "/checkpoint/model.safetensors"); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Train, PrintsALineAnEpochAndATable) {
+  const Outcome outcome = run("run");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("36 images of 6 classes to train on"), HasSubstr("recall@1%"), HasSubstr("untrained"), HasSubstr("map@r")));
+  EXPECT_THAT(file("run/config.toml"), AllOf(HasSubstr("system = \"triplet-fanng-global-adaptive\""), HasSubstr("flip = \"on\"")));
+  EXPECT_THAT(file("run/metrics.csv"), StartsWith("epoch,split,training_error,kappa,loss,recall@1,recall@2,recall@4,recall@8,nmi,"));
+}
+
+TEST_F(Train, PrintsTheLogWithJsonAndWritesItsFields) {
+  const Outcome outcome = run("run", {"--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, file("run/log.jsonl"));
+  std::istringstream lines(outcome.out);
+  int epoch = 0;
+  for (std::string line; std::getline(lines, line); ++epoch) {
+    const json record = json::parse(line);
+    EXPECT_EQ(record.at("epoch"), epoch);
+    for (const char* name : {"recall@1", "recall@2", "recall@4", "recall@8", "nmi", "nmi_geometric", "map@r", "r_precision"})
+      EXPECT_TRUE(record.at("metrics").at(name).is_number()) << name;
+    if (epoch == 0) {
+      EXPECT_TRUE(record.at("training_error").is_null());
+      continue;
+    }
+    EXPECT_TRUE(record.at("training_error").is_number());
+    EXPECT_TRUE(record.at("loss").is_number());
+    EXPECT_EQ(record.at("kappa").is_number(), epoch > 1);
+    EXPECT_TRUE(record.at("stage_seconds").at("steps").is_number());
+    EXPECT_EQ(record.at("mining").at("triplets"), 36);
+  }
+  EXPECT_EQ(epoch, 4);
+}
+
+TEST_F(Train, TakesSettingsFromAFileAndGivesThemBackForTheSameRun) {
+  ASSERT_EQ(run("one", {"--seed", "7", "--dropout", "0.1", "--save-epochs", "1,2"}).status, 0);
+  const Outcome outcome = smartmine({"train", "--config", folder_ / "one/config.toml", "--output", folder_ / "two"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(file("one/config.toml"), file("two/config.toml"));
+  EXPECT_EQ(model("one"), model("two"));
+  EXPECT_EQ(file("one/triplets/epoch-0002.npy"), file("two/triplets/epoch-0002.npy"));
+}
+
+TEST_F(Train, EmbedsAFolderAndMeasuresARun) {
+  ASSERT_EQ(run("run", {"--json"}).status, 0);
+  const Outcome embedded = smartmine({"embed", "--run", folder_ / "run", "--input", folder_ / "images", "--output", folder_ / "x.npy"});
+  ASSERT_EQ(embedded.status, 0) << embedded.err;
+  const auto matrix = read_float32(folder_ / "x.npy");
+  EXPECT_EQ(matrix.rows, kMadeClasses * kMadeImages);
+  EXPECT_EQ(matrix.columns, 8U);
+  std::istringstream paths(file("x.paths.txt"));
+  std::size_t count = 0;
+  std::string first;
+  for (std::string line; std::getline(paths, line); ++count)
+    if (count == 0) first = line;
+  EXPECT_EQ(count, matrix.rows);
+  EXPECT_THAT(first, HasSubstr("class10/0.png"));
+
+  const Outcome measured = smartmine({"eval", "--run", folder_ / "run", "--json", "--threads", "1"});
+  ASSERT_EQ(measured.status, 0) << measured.err;
+  const json metrics = json::parse(measured.out);
+  const std::string log = file("run/log.jsonl");
+  const json last = json::parse(log.substr(log.rfind('\n', log.size() - 2) + 1));
+  for (const char* name : {"recall@1", "recall@8", "map@r", "r_precision"})
+    EXPECT_DOUBLE_EQ(metrics.at(name).get<double>(), last.at("metrics").at(name).get<double>()) << name;
+  EXPECT_EQ(metrics.at("size"), 36);
+}
+
+TEST_F(Train, RefusesADirectoryThatIsThereAndResumesIt) {
+  ASSERT_EQ(run("run").status, 0);
+  const std::string before = file("run/log.jsonl");
+  const Outcome again = run("run");
+  EXPECT_EQ(again.status, 1);
+  EXPECT_THAT(again.err, HasSubstr("run: exists already; --resume goes on with the run in it"));
+  EXPECT_EQ(file("run/log.jsonl"), before);
+  const Outcome resumed = smartmine({"train", "--resume", "--output", folder_ / "run"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(file("run/log.jsonl"), before);
+}
+
+TEST_F(Train, NamesTheDifferenceWhenResumedWithOtherSettings) {
+  ASSERT_EQ(run("run").status, 0);
+  const std::string before = model("run");
+  const Outcome outcome =
+      smartmine({"train", "--resume", "--output", folder_ / "run", "--learning-rate", "0.5", "--seed", "9", "--epochs", "3"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("cannot be resumed with other settings: --learning-rate is 0.5, the run has"),
+                                 HasSubstr("--seed is 9, the run has 1"), Not(HasSubstr("--epochs"))));
+  EXPECT_EQ(model("run"), before);
+  EXPECT_EQ(smartmine({"train", "--resume", "--output", folder_ / "none"}).status, 1);
+  EXPECT_EQ(smartmine({"train", "--resume"}).status, 2);
+}
+
+TEST_F(Train, RefusesBadInputInOneLine) {
+  expect_refused(2, "system is 'magic'; it must be one of semihard", {"--system", "magic"});
+  expect_refused(2, "epochs is 0", {"--epochs", "0"});
+  expect_refused(2, "learning_rate is -1", {"--learning-rate", "-1"});
+  expect_refused(2, "dataset is 'mnist'", {"--dataset", "mnist"});
+  expect_refused(2, "seed", {"--seed", "-1"});
+  expect_refused(1, "nowhere", {"--data-root", folder_ / "nowhere"});
+  expect_refused(1, "neighbors is 36; with 36 training images it must be at most 35", {"--neighbors", "36"});
+  write_text(folder_ / "weights", "no weights");
+  expect_refused(1, "weights", {"--weights", folder_ / "weights"});
+  expect_refused(1, "device is 'cuda', but no CUDA device can be used here", {"--device", "cuda"});
+}
+
+TEST_F(Train, RefusesWeightsOfAnotherNetwork) {
+  ASSERT_EQ(run("small").status, 0);
+  const Outcome outcome = run("other", {"--weights", folder_ / "small/checkpoint/model.safetensors", "--channels", "3"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("model.safetensors"), HasSubstr("'conv1.weight' [32, 1, 5, 5] instead of [32, 3, 5, 5]")));
+  EXPECT_EQ(run("same", {"--weights", folder_ / "small/checkpoint/model.safetensors"}).status, 0);
+}
+
+TEST_F(Train, NamesABadImageOrGoesOnWithoutIt) {
+  write_text(folder_ / "images/class10/1.png", "");
+  write_text(folder_ / "images/class12/1.png", "no image");
+  const Outcome refused = run("run");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("class10/1.png"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  const Outcome skipped = run("run", {"--skip-bad-images"});
+  EXPECT_EQ(skipped.status, 0) << skipped.err;
+  EXPECT_THAT(skipped.err, HasSubstr("2 bad images of the train half were skipped"));
+  EXPECT_THAT(skipped.out, HasSubstr("34 images of 6 classes"));
+}
+
+TEST_F(Train, SaysThatATableDisagreesWithTheFolder) {
+  write_text(folder_ / "images/labels.csv", "path,label\nclass10/0.png,1\nclass10/99.png,2\n");
+  expect_refused(1, "class10/99.png", {});
+}
+
+class TrainLong : public Train {
+ protected:
+  std::vector<std::string> long_command(const std::string& run) { return command(run, {"--epochs", "12", "--quiet"}); }
+  Outcome resume(const std::string& run, const Surroundings& surroundings = {}) {
+    return smartmine({"train", "--resume", "--quiet", "--output", folder_ / run}, surroundings);
+  }
+  /// Starts a run and sends it a signal after so many milliseconds; its outcome, or that of a run which was faster.
+  Outcome cut(const std::string& run, int signal, std::uint64_t milliseconds) {
+    std::vector<std::string> words = long_command(run);
+    words.insert(words.begin(), SMARTMINE_PROGRAM);
+    Process process(words);
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    process.send(signal);
+    return process.wait();
+  }
+};
+
+TEST_F(TrainLong, KilledAtAnyMomentAndResumedEndsLikeAnUncutRun) {
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(smartmine(long_command("whole")).status, 0);
+  const auto milliseconds =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count());
+  Random random(static_cast<std::uint64_t>(begin.time_since_epoch().count()));
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "cut" + std::to_string(i);
+    const std::uint64_t after = random.below(milliseconds + 1);
+    cut(name, SIGKILL, after);
+    if (!std::filesystem::exists(folder_ / (name + "/config.toml"))) continue;  // it had not begun
+    const Outcome resumed = resume(name);
+    EXPECT_EQ(resumed.status, 0) << "killed after " << after << " ms: " << resumed.err;
+    EXPECT_EQ(file(name + "/metrics.csv"), file("whole/metrics.csv")) << "killed after " << after << " ms";
+    EXPECT_EQ(model(name), model("whole"));
+  }
+}
+
+TEST_F(TrainLong, CtrlCSavesAndAFullDiskLeavesWhatWasSaved) {
+  ASSERT_EQ(smartmine(long_command("whole")).status, 0);
+  Outcome stopped;
+  for (std::uint64_t wait = 4000; wait > 0; wait /= 2) {  // until it is stopped in time
+    std::filesystem::remove_all(folder_ / "run");
+    stopped = cut("run", SIGINT, wait);
+    if (stopped.status != 0) break;
+  }
+  ASSERT_EQ(stopped.status, 130) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("stopped and saved after epoch"));
+  const std::string saved = model("run");
+  const std::string state = file("run/checkpoint/state.json");
+  const Outcome full = resume("run", {.environment = {}, .most_bytes_per_file = 20000, .out = ""});
+  EXPECT_EQ(full.status, 1);
+  EXPECT_THAT(full.err, HasSubstr("model.safetensors"));
+  EXPECT_EQ(model("run"), saved);
+  EXPECT_EQ(file("run/checkpoint/state.json"), state);
+  ASSERT_EQ(resume("run").status, 0);
+  EXPECT_EQ(file("run/metrics.csv"), file("whole/metrics.csv"));
+  EXPECT_EQ(model("run"), model("whole"));
+}
+
+}  // namespace
+}  // namespace smartmine::test

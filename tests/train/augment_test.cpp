@@ -1,0 +1,151 @@
+#include "smartmine/train/augment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <set>
+#include <vector>
+
+#include "smartmine/core/error.h"
+
+namespace smartmine {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+using Keys = std::vector<std::uint64_t>;
+
+constexpr std::int64_t kHeight = 12, kWidth = 14, kSize = 8;
+const InputFormat kPlain{.size = kSize, .channels = 3};
+
+/// Red is the column, green the row, blue the image (as far as a byte goes), all times 10.
+torch::Tensor coordinates(std::int64_t count) {
+  torch::Tensor images = torch::empty({count, kHeight, kWidth, 3}, torch::kUInt8);
+  images.select(3, 0).copy_((torch::arange(kWidth) * 10).view({1, 1, -1}).expand({count, kHeight, kWidth}));
+  images.select(3, 1).copy_((torch::arange(kHeight) * 10).view({1, -1, 1}).expand({count, kHeight, kWidth}));
+  images.select(3, 2).copy_((torch::arange(count) * 10).view({-1, 1, 1}).expand({count, kHeight, kWidth}));
+  return images;
+}
+
+float at(const torch::Tensor& out, std::int64_t image, std::int64_t channel, std::int64_t y, std::int64_t x) {
+  return out[image][channel][y][x].item<float>();
+}
+
+TEST(Augmenter, CutsTheMiddleForEvaluation) {
+  const torch::Tensor out = Augmenter(kPlain, {}).evaluation(coordinates(2));
+  EXPECT_EQ(out.sizes(), (std::vector<std::int64_t>{2, 3, kSize, kSize}));
+  EXPECT_TRUE(out.is_contiguous());
+  EXPECT_EQ(at(out, 0, 0, 0, 0), 30);  // (14 - 8) / 2
+  EXPECT_EQ(at(out, 0, 1, 0, 0), 20);
+  EXPECT_EQ(at(out, 1, 0, 7, 7), 100);
+  EXPECT_EQ(at(out, 1, 2, 3, 3), 10);
+}
+
+TEST(Augmenter, PreparesValuesAsTheNetworkWantsThem) {
+  InputFormat input = kPlain;
+  input.bgr = true;
+  input.mean = {1, 2, 3};
+  input.scale = 0.5F;
+  const torch::Tensor out = Augmenter(input, {}).evaluation(coordinates(2));
+  EXPECT_EQ(at(out, 1, 0, 0, 0), (10 - 1) * 0.5);  // blue first
+  EXPECT_EQ(at(out, 1, 1, 0, 0), (20 - 2) * 0.5);
+  EXPECT_EQ(at(out, 1, 2, 0, 0), (30 - 3) * 0.5);
+  EXPECT_EQ(Augmenter(input, {}).evaluation(coordinates(1), torch::kBFloat16).scalar_type(), torch::kBFloat16);
+}
+
+TEST(Augmenter, RandomCropsAreExactPiecesAndReachEveryPlace) {
+  constexpr std::int64_t kCount = 500;
+  Keys keys(kCount);
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = i;
+  const torch::Tensor out = Augmenter(kPlain, {.crop = Crop::kRandom}).training(coordinates(kCount), 1, keys);
+  std::set<std::pair<float, float>> corners;
+  int flipped = 0;
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    const bool mirrored = at(out, i, 0, 0, 0) > at(out, i, 0, 0, 1);
+    flipped += mirrored ? 1 : 0;
+    const float left = at(out, i, 0, 0, mirrored ? kSize - 1 : 0);
+    const float top = at(out, i, 1, 0, 0);
+    corners.emplace(left, top);
+    for (std::int64_t x = 0; x < kSize; ++x) EXPECT_EQ(at(out, i, 0, 3, mirrored ? kSize - 1 - x : x), left + 10 * static_cast<float>(x));
+    for (std::int64_t y = 0; y < kSize; ++y) EXPECT_EQ(at(out, i, 1, y, 2), top + 10 * static_cast<float>(y));
+  }
+  EXPECT_EQ(corners.size(), 7U * 5U);
+  EXPECT_GT(flipped, 200);
+  EXPECT_LT(flipped, 300);
+}
+
+TEST(Augmenter, ResizedCropsAreStraightPiecesOfTheRightArea) {
+  constexpr std::int64_t kCount = 300;
+  Keys keys(kCount);
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = 1000 + i;
+  const AugmentOptions options{.crop = Crop::kRandomResized, .min_area = 0.3, .max_area = 0.6, .flip = false};
+  const torch::Tensor out = Augmenter(kPlain, options).training(coordinates(kCount), 1, keys);
+  double smallest = 1, largest = 0;
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    // Away from the border, where pixels are repeated, values rise evenly: by the piece's width over the crop's.
+    const double width = (at(out, i, 0, 4, 5) - at(out, i, 0, 4, 2)) / 3 / 10 * kSize;
+    const double height = (at(out, i, 1, 5, 4) - at(out, i, 1, 2, 4)) / 3 / 10 * kSize;
+    const double area = width * height / (kWidth * kHeight);
+    smallest = std::min(smallest, area);
+    largest = std::max(largest, area);
+    EXPECT_GT(width / height, 0.74);
+    EXPECT_LT(width / height, 1.35);
+    EXPECT_NEAR(at(out, i, 0, 4, 4) - at(out, i, 0, 4, 3), at(out, i, 0, 4, 3) - at(out, i, 0, 4, 2), 1e-3);
+    EXPECT_GE(at(out, i, 0, 0, 0), 0);
+    EXPECT_LE(at(out, i, 0, 0, kSize - 1), 10 * (kWidth - 1) + 1e-3);
+  }
+  EXPECT_GT(smallest, 0.29);
+  EXPECT_LT(smallest, 0.33);
+  EXPECT_GT(largest, 0.56);
+  EXPECT_LT(largest, 0.61);
+}
+
+TEST(Augmenter, AWholeResizedImageIsItself) {
+  const InputFormat input{.size = 12, .channels = 1};
+  const torch::Tensor image = (torch::arange(144) % 251).to(torch::kUInt8).view({1, 12, 12, 1});
+  const AugmentOptions options{.crop = Crop::kRandomResized, .min_area = 1, .max_area = 1, .max_aspect = 1, .flip = false};
+  const torch::Tensor out = Augmenter(input, options).training(image, 1, Keys{5});
+  EXPECT_LT((out.view({-1}) - image.view({-1}).to(torch::kFloat32)).abs().max().item<float>(), 1e-2);
+}
+
+TEST(Augmenter, WhatIsDrawnDependsOnSeedEpochAndKeyAlone) {
+  const torch::Tensor images = coordinates(1).expand({6, kHeight, kWidth, 3}).contiguous();
+  for (const Crop crop : {Crop::kRandom, Crop::kRandomResized}) {
+    const Augmenter augmenter(kPlain, {.crop = crop, .seed = 3});
+    const torch::Tensor out = augmenter.training(images, 2, Keys{10, 11, 12, 13, 14, 15});
+    EXPECT_TRUE(out.equal(augmenter.training(images, 2, Keys{10, 11, 12, 13, 14, 15})));
+    // In another batch, at another place.
+    EXPECT_TRUE(out.narrow(0, 3, 2).equal(augmenter.training(images.narrow(0, 0, 2), 2, Keys{13, 14})));
+    EXPECT_FALSE(out.equal(augmenter.training(images, 3, Keys{10, 11, 12, 13, 14, 15})));
+    EXPECT_FALSE(out.equal(Augmenter(kPlain, {.crop = crop, .seed = 4}).training(images, 2, Keys{10, 11, 12, 13, 14, 15})));
+    const int threads = torch::get_num_threads();
+    torch::set_num_threads(1);
+    EXPECT_TRUE(out.equal(augmenter.training(images, 2, Keys{10, 11, 12, 13, 14, 15})));
+    torch::set_num_threads(threads);
+  }
+}
+
+TEST(Augmenter, NamesBadArguments) {
+  const auto made = [](AugmentOptions options) { return [options] { Augmenter(kPlain, options); }; };
+  EXPECT_THAT(made({.min_area = 0}), ThrowsMessage<InvalidArgument>(HasSubstr("min_area is 0")));
+  EXPECT_THAT(made({.min_area = 0.5, .max_area = 0.4}), ThrowsMessage<InvalidArgument>(HasSubstr("min_area is 0.5")));
+  EXPECT_THAT(made({.max_area = 1.5}), ThrowsMessage<InvalidArgument>(HasSubstr("max_area is 1.5")));
+  EXPECT_THAT(made({.max_aspect = 0.5}), ThrowsMessage<InvalidArgument>(HasSubstr("max_aspect is 0.5")));
+  const Augmenter augmenter(kPlain, {});
+  EXPECT_THAT(
+      [&] {
+        augmenter.evaluation(torch::zeros({1, 4, 4, 3}, torch::kUInt8));
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("[1, 4, 4, 3]")));
+  EXPECT_THAT(
+      [&] {
+        augmenter.evaluation(torch::zeros({1, 9, 9, 1}, torch::kUInt8));
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("[1, 9, 9, 1]")));
+  EXPECT_THAT([&] { augmenter.evaluation(torch::zeros({1, 9, 9, 3})); }, ThrowsMessage<InvalidArgument>(HasSubstr("Float")));
+  EXPECT_THAT([&] { augmenter.training(coordinates(2), 1, Keys{1}); }, ThrowsMessage<InvalidArgument>(HasSubstr("1 keys for 2 images")));
+}
+
+}  // namespace
+}  // namespace smartmine

@@ -1,0 +1,429 @@
+#include "smartmine/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "smartmine/core/error.h"
+#include "smartmine/core/random.h"
+#include "smartmine/data/folder.h"
+#include "smartmine/graph/exact_knn.h"
+#include "smartmine/loss/triplet_loss.h"
+#include "smartmine/model/embed.h"
+#include "smartmine/train/checkpoint.h"
+#include "smartmine/train/embed_images.h"
+#include "smartmine/train/system.h"
+#include "train/device_knn.h"
+#include "train/made_folder.h"
+#include "train/sgd.h"
+
+namespace smartmine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A folder of pictures, and room for runs on it.
+class Training : public ::testing::Test {
+ protected:
+  Training() {
+    static std::atomic<int> number{0};
+    root_ = std::filesystem::temp_directory_path() / ("smartmine-train-" + std::to_string(getpid()) + "-" + std::to_string(number++));
+    test::make_image_folder(root_ / "images");
+    config_.dataset = "folder";
+    config_.data_root = (root_ / "images").string();
+    config_.channels = 1;
+    config_.input_size = 16;
+    config_.embedding_dim = 8;
+    config_.epochs = 4;
+    config_.batch_size = 6;
+    config_.warmup_epochs = 1;
+    config_.threads = 1;
+    config_.device = "cpu";
+  }
+  ~Training() override { std::filesystem::remove_all(root_); }
+
+  RunDirectory new_run(const std::string& name) { return RunDirectory::create(root_ / name, config_); }
+  std::string model_bytes(const std::string& run) { return bytes_of(root_ / run / "checkpoint" / "model.safetensors"); }
+  std::string metrics(const std::string& run) { return bytes_of(root_ / run / "metrics.csv"); }
+
+  std::filesystem::path root_;
+  TrainConfig config_;
+};
+
+class EverySystem : public Training, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
+  config_.system = GetParam();
+  config_.save_epochs = {2};
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  ASSERT_EQ(run.log().size(), 5U);
+  EXPECT_EQ(run.log()[0].steps, 0);  // the untrained network
+  const bool triplets = GetParam().starts_with("triplet");
+  for (const EpochRecord& record : run.log()) {
+    ASSERT_TRUE(record.metrics);
+    EXPECT_GT(record.metrics->recall_at_1, 0);
+    EXPECT_GE(record.metrics->recall_at_8, record.metrics->recall_at_1);
+    if (record.epoch == 0) continue;
+    EXPECT_EQ(record.images, triplets ? 3 * 36 : record.images);
+    EXPECT_NEAR(static_cast<double>(record.images), 3 * 36, 18);  // all systems see about as many images
+    EXPECT_TRUE(std::isfinite(record.loss()));
+    EXPECT_GE(record.training_error(), 0);
+    EXPECT_LE(record.training_error(), 1);
+    EXPECT_EQ(record.mining.has_value(), triplets);
+    EXPECT_EQ(record.kappa.has_value(), GetParam().find("fanng") != std::string::npos && record.epoch > config_.warmup_epochs);
+    EXPECT_EQ(record.mined_share() > 0, record.kappa.has_value());
+  }
+  EXPECT_TRUE(std::filesystem::exists(root_ / "run/embeddings/epoch-0002.npy"));
+  EXPECT_TRUE(std::filesystem::exists(root_ / "run/embeddings/epoch-0004.npy"));
+  EXPECT_EQ(std::filesystem::exists(root_ / "run/triplets/epoch-0002.npy"), triplets);
+  // The network did change, and the same seed changes it in the same way.
+  RunDirectory again = new_run("again");
+  Trainer(config_, again).run();
+  EXPECT_EQ(model_bytes("run"), model_bytes("again"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Names, EverySystem, ::testing::ValuesIn(system_names()), [](const auto& name) {
+  std::string letters;
+  for (const char c : name.param)
+    if (c != '-') letters += c;
+  return letters;
+});
+
+TEST(Systems, AreTheNineOfTheCommandLine) {
+  EXPECT_THAT(system_names(), ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
+                                          "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs"));
+  EXPECT_THAT([] { find_system("magic"); }, ThrowsMessage<InvalidArgument>(HasSubstr("system is 'magic'; it must be one of semihard, ")));
+}
+
+TEST_F(Training, OnGlyphsRaisesRecall) {
+  config_ = TrainConfig();
+  config_.epochs = 1;
+  config_.threads = 1;
+  config_.device = "cpu";
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  EXPECT_GT(run.log()[1].metrics->recall_at_1, run.log()[0].metrics->recall_at_1 + 0.05);
+}
+
+class Resuming : public Training, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
+  config_.index = GetParam();
+  config_.dropout = 0.2;
+  config_.neighbors = 20;
+  std::size_t events = 0;
+  RunDirectory whole = new_run("whole");
+  Trainer(config_, whole, [&](const ProgressEvent&) { return ++events > 0; }).run();
+  const std::size_t whole_events = events;
+  ASSERT_GT(whole_events, 20U);
+  int cut_runs = 0;
+  for (std::size_t stop = 3; stop < whole_events; stop += whole_events / 7) {
+    const std::string name = "cut" + std::to_string(stop);
+    RunDirectory run = new_run(name);
+    std::size_t seen = 0;
+    try {
+      Trainer(config_, run, [&](const ProgressEvent&) { return ++seen < stop; }).run();
+      FAIL() << "was not stopped";
+    } catch (const Cancelled&) {
+      ++cut_runs;
+    }
+    RunDirectory reopened = RunDirectory::open(root_ / name);
+    Trainer(config_, reopened).run();
+    EXPECT_EQ(model_bytes(name), model_bytes("whole")) << "stopped after " << stop << " events";
+    EXPECT_EQ(bytes_of(root_ / name / "checkpoint/optimizer.safetensors"), bytes_of(root_ / "whole/checkpoint/optimizer.safetensors"));
+    EXPECT_EQ(metrics(name), metrics("whole")) << "stopped after " << stop << " events";
+  }
+  EXPECT_GE(cut_runs, 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Index, Resuming, ::testing::Values("exact", "fanng"), [](const auto& name) { return std::string(name.param); });
+
+TEST_F(Training, IsResumedOnlyOnTheSameData) {
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  std::filesystem::remove(root_ / "images/class10/0.png");
+  EXPECT_THAT([&] { Trainer(config_, run); },
+              ThrowsMessage<IoError>(HasSubstr("state.json: of a run on 36 training images; here are 35, so it is not the same data")));
+}
+
+TEST_F(Training, FinishedRunsStayAsTheyAreWhenResumed) {
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  const std::string before = metrics("run");
+  RunDirectory again = RunDirectory::open(root_ / "run");
+  int epochs = 0;
+  Trainer(config_, again).run([&](const EpochRecord&) { ++epochs; });
+  EXPECT_EQ(epochs, 0);
+  EXPECT_EQ(metrics("run"), before);
+}
+
+TEST_F(Training, RefusesADirectoryThatIsThere) {
+  new_run("run");
+  EXPECT_THAT([&] { new_run("run"); }, ThrowsMessage<IoError>(HasSubstr("run: exists already; --resume goes on")));
+  EXPECT_THAT([&] { RunDirectory::open(root_ / "none"); }, ThrowsMessage<IoError>(HasSubstr("none: there is no such run")));
+  EXPECT_THAT([&] { RunDirectory::open(root_ / "images"); }, ThrowsMessage<IoError>(HasSubstr("it has no config.toml")));
+}
+
+TEST_F(Training, RefusesCudaWhereThereIsNone) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "there is one";
+  config_.device = "cuda";
+  RunDirectory run = new_run("run");
+  EXPECT_THAT([&] { Trainer(config_, run); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("device is 'cuda', but no CUDA device can be used here")));
+}
+
+TEST_F(Training, MeasuresOnValidationClassesWhenAskedTo) {
+  config_.validation_classes = 2;
+  config_.epochs = 1;
+  RunDirectory run = new_run("run");
+  Trainer trainer(config_, run);
+  EXPECT_EQ(trainer.data().training_classes, 4U);
+  EXPECT_EQ(trainer.data().evaluation_classes, 2U);
+  trainer.run();
+  EXPECT_EQ(run.log()[1].metrics->split, "validation");
+}
+
+TEST_F(Training, SaysHowManyBadImagesWereSkippedAndWhichClassesHaveOne) {
+  std::ofstream(root_ / "images/class10/3.png") << "not an image";
+  std::filesystem::create_directories(root_ / "images/class05");
+  std::filesystem::copy(root_ / "images/class11/0.png", root_ / "images/class05/0.png");
+  RunDirectory run = new_run("run");
+  EXPECT_THAT([&] { Trainer(config_, run); }, ThrowsMessage<IoError>(HasSubstr("class10/3.png")));
+  config_.skip_bad_images = true;
+  Trainer trainer(config_, run);
+  EXPECT_THAT(trainer.notes(),
+              ElementsAre(HasSubstr("1 bad images of the train half were skipped"), HasSubstr("1 training classes have a single image")));
+  trainer.run();
+  EXPECT_EQ(run.log().back().images, 3 * 35);  // the single one is no anchor
+}
+
+// Guards. Systems whose loss misbehaves at will.
+
+std::int64_t loss_calls = 0;
+
+System misbehaving(BatchLoss (*loss)(const torch::Tensor&, const BatchLabels&, const TrainConfig&)) {
+  loss_calls = 0;
+  System system = triplet_global_system();
+  system.loss = loss;
+  return system;
+}
+
+BatchLoss honest(const torch::Tensor& embeddings) {
+  const auto parts = embeddings.chunk(3);
+  return triplet_loss(parts[0], parts[1], parts[2]);
+}
+
+TEST_F(Training, SkipsAStepWhoseLossIsNotANumber) {
+  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const TrainConfig&) {
+    BatchLoss loss = honest(embeddings);
+    if (++loss_calls == 2) loss.value = loss.value * std::numeric_limits<double>::quiet_NaN();
+    return loss;
+  });
+  RunDirectory run = new_run("run");
+  Trainer(config_, run, system).run();
+  ASSERT_EQ(run.log().size(), 5U);
+  EXPECT_EQ(run.log()[1].skipped_steps, 1);
+  EXPECT_THAT(run.log()[1].notes, ElementsAre(HasSubstr("1 of 6 steps were skipped")));
+  EXPECT_EQ(run.log()[2].skipped_steps, 0);
+  EXPECT_TRUE(std::isfinite(run.log()[4].loss()));
+}
+
+TEST_F(Training, HalvesTheRateWhenTheLossStaysNotANumberAndGoesOn) {
+  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const TrainConfig&) {
+    BatchLoss loss = honest(embeddings);
+    ++loss_calls;
+    if (loss_calls > 6 && loss_calls <= 12) loss.value = loss.value * std::numeric_limits<double>::quiet_NaN();  // all of the second epoch
+    return loss;
+  });
+  RunDirectory run = new_run("run");
+  Trainer(config_, run, system).run();
+  ASSERT_EQ(run.log().size(), 5U);
+  EXPECT_THAT(run.log()[2].notes, ElementsAre(HasSubstr("epoch 2 was undone and the learning rate halved: no step had a finite loss")));
+  EXPECT_DOUBLE_EQ(run.log()[2].learning_rate, run.log()[1].learning_rate / 2);
+}
+
+TEST_F(Training, StopsWithTheLastGoodCheckpointWhenNothingHelps) {
+  config_.learning_rate = 1e25;  // weights become infinite
+  RunDirectory run = new_run("run");
+  Trainer trainer(config_, run);
+  EXPECT_THAT([&] { trainer.run(); }, ThrowsMessage<TrainingStopped>(HasSubstr("the last checkpoint, of epoch 0, is kept")));
+  const EmbeddedImages embedded = embed_images(config_, run.model_path(), load_folder(config_.data_root).test, {});
+  EXPECT_NO_THROW(check_rows(embedded.embeddings.rows()));
+}
+
+TEST_F(Training, NoticesACollapseAndUndoesTheEpoch) {
+  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const TrainConfig&) {
+    BatchLoss loss = honest(embeddings);
+    const torch::Tensor alike = (embeddings - embeddings.mean(0)).pow(2).sum(1).mean();  // draws everything to one point
+    loss.value = 100 * alike;
+    return loss;
+  });
+  config_.triplets_per_anchor = 20;
+  RunDirectory run = new_run("run");
+  Trainer trainer(config_, run, system);
+  EXPECT_THAT([&] { trainer.run(); }, ThrowsMessage<TrainingStopped>(HasSubstr("the embeddings have collapsed: their spread is")));
+  EXPECT_LT(run.log().size(), 5U);
+}
+
+TEST_F(Training, NoticesAStuckErrorHalvesTheRateAndGivesUpInTheEnd) {
+  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const TrainConfig&) {
+    BatchLoss loss = honest(embeddings);
+    loss.value = 0 * loss.value;
+    loss.active = torch::full({}, loss.terms, torch::kInt64);
+    return loss;
+  });
+  config_.epochs = 50;
+  config_.evaluate_every = 50;
+  config_.rate_every = 0;
+  RunDirectory run = new_run("run");
+  Trainer trainer(config_, run, system);
+  EXPECT_THAT([&] { trainer.run(); },
+              ThrowsMessage<TrainingStopped>(HasSubstr("stopped after epoch 20: the training error has been stuck at 1.000")));
+  EXPECT_THAT(run.log()[5].notes, ElementsAre(HasSubstr("stuck at 1.000 for 5 epochs; the learning rate was halved")));
+  EXPECT_DOUBLE_EQ(run.log()[6].learning_rate, run.log()[1].learning_rate / 2);
+  EXPECT_EQ(run.log().size(), 21U);
+}
+
+// Parts.
+
+TEST_F(Training, ACheckpointThatIsNotCommittedLeavesTheOldOne) {
+  const auto place = root_ / "checkpoint";
+  const auto fill = [&](const std::string& text) {
+    CheckpointWriter writer(place);
+    std::ofstream(writer.folder() / "a") << text;
+    return writer.commit();
+  };
+  EXPECT_TRUE(find_checkpoint(place).empty());
+  fill("first");
+  {
+    const CheckpointWriter writer(place);
+    std::ofstream(writer.folder() / "a") << "second";
+  }
+  EXPECT_EQ(bytes_of(find_checkpoint(place) / "a"), "first");
+  fill("third");
+  EXPECT_EQ(bytes_of(find_checkpoint(place) / "a"), "third");
+  // Cut between the two renames.
+  std::filesystem::rename(place, root_ / "checkpoint.old");
+  EXPECT_EQ(bytes_of(find_checkpoint(place) / "a"), "third");
+  fill("fourth");
+  EXPECT_EQ(bytes_of(find_checkpoint(place) / "a"), "fourth");
+}
+
+TEST(TrainStates, SurviveTheirText) {
+  TrainState state;
+  state.epochs_done = 7;
+  state.rate_scale = 0.1;
+  state.kappa = "a\nb";
+  state.label_hash = ~std::uint64_t{0};
+  state.in_epoch = true;
+  state.next_step = 3;
+  const TrainState read = parse_state(to_json(state));
+  EXPECT_EQ(read.epochs_done, 7);
+  EXPECT_EQ(read.rate_scale, 0.1);
+  EXPECT_EQ(read.kappa, "a\nb");
+  EXPECT_EQ(read.label_hash, ~std::uint64_t{0});
+  EXPECT_TRUE(read.in_epoch);
+  EXPECT_EQ(read.next_step, 3U);
+  EXPECT_THAT([] { parse_state("{}"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not the state of a run")));
+}
+
+TEST(EpochRecords, SurviveTheirLine) {
+  EpochRecord record;
+  record.epoch = 3;
+  record.steps = 10;
+  record.active = 7;
+  record.terms = 9;
+  record.loss_sum = 1.0 / 3;
+  record.kappa = 2.5;
+  record.mining.emplace();
+  record.mining->mined = 4;
+  record.stage_seconds["steps"] = 0.25;
+  record.metrics = RetrievalMetrics{.split = "test", .recall_at_1 = 0.5};
+  record.notes = {"a \"note\""};
+  const std::string line = to_json_line(record);
+  const EpochRecord read = parse_record(line);
+  EXPECT_EQ(to_json_line(read), line);
+  EXPECT_EQ(read.loss_sum, record.loss_sum);
+  EXPECT_EQ(read.mining->mined, 4U);
+  EXPECT_THAT([] { parse_record("{\"epoch\": 1"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not a line of a run's log")));
+}
+
+TEST(Configs, NameTheFieldTheValueAndTheRange) {
+  const auto message = [](const auto& change) {
+    TrainConfig config;
+    change(config);
+    try {
+      config.validate();
+    } catch (const InvalidArgument& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(message([](TrainConfig&) {}), "accepted");
+  EXPECT_EQ(message([](TrainConfig& c) { c.epochs = 0; }), "epochs is 0; it must be a whole number from 1 to 1000000");
+  EXPECT_EQ(message([](TrainConfig& c) { c.learning_rate = -1; }), "learning_rate is -1; it must be at least 0 and finite");
+  EXPECT_EQ(message([](TrainConfig& c) { c.mined_fraction = 1.5; }), "mined_fraction is 1.5; it must be from 0 to 1");
+  EXPECT_EQ(message([](TrainConfig& c) { c.momentum = 1; }), "momentum is 1; it must be at least 0 and less than 1");
+  EXPECT_EQ(message([](TrainConfig& c) { c.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
+  EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
+  EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0 or at least kappa_floor, 1");
+}
+
+TEST(Sgds, StepLikeTorchsOwn) {
+  const auto model = make_model({.input_size = 16}), other = make_model({.input_size = 16});
+  Sgd ours(*model, 0.9, 0.01, 10);
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  const auto options = [](double rate) {
+    return std::make_unique<torch::optim::SGDOptions>(torch::optim::SGDOptions(rate).momentum(0.9).weight_decay(0.01));
+  };
+  groups.emplace_back(other->trunk_parameters(), options(0.1));
+  groups.emplace_back(other->new_layer_parameters(), options(1));
+  torch::optim::SGD theirs(groups, torch::optim::SGDOptions(0.1));
+  torch::manual_seed(1);
+  for (int step = 0; step < 4; ++step) {
+    const torch::Tensor images = torch::randn({4, 1, 16, 16});
+    ours.zero_gradients();
+    theirs.zero_grad();
+    model->forward(images).pow(3).sum().backward();
+    other->forward(images).pow(3).sum().backward();
+    ours.step(0.1);
+    theirs.step();
+  }
+  const NamedTensors expected = other->state();
+  for (const auto& [name, tensor] : model->state()) EXPECT_TRUE(torch::allclose(tensor, expected.at(name), 1e-4, 1e-6)) << name;
+}
+
+TEST(DeviceKnn, FindsWhatExactSearchFinds) {
+  Random random(1);
+  torch::Tensor points = torch::empty({300, 7});
+  for (std::int64_t i = 0; i < points.numel(); ++i) points.data_ptr<float>()[i] = static_cast<float>(random.normal());
+  points.narrow(0, 20, 20).copy_(points.narrow(0, 0, 20));  // equal distances go by id
+  const NeighborResult found = device_neighbors(points, 25);
+  const NeighborResult truth = ExactKnn({.neighbors = 25}).neighbors(rows_of(points));
+  found.lists.validate();
+  for (std::size_t i = 0; i < 300; ++i)
+    for (std::size_t j = 0; j < 25; ++j) {
+      EXPECT_NEAR(found.lists.distances(i)[j], truth.lists.distances(i)[j], 1e-5);
+    }
+  // The last one may be another at the same distance.
+  for (std::size_t i = 0; i < 300; ++i)
+    for (std::size_t j = 0; j < 24; ++j) EXPECT_EQ(found.lists.ids(i)[j], truth.lists.ids(i)[j]) << i << " " << j;
+}
+
+}  // namespace
+}  // namespace smartmine
