@@ -1,5 +1,6 @@
 // The neighbours of every row, by smartmine and by what one would take instead, in one run and one table. See README.md.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

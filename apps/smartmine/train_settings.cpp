@@ -1,6 +1,7 @@
 #include "train_settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <fstream>
 #include <limits>

@@ -1,6 +1,7 @@
 #include "smartmine/data/load.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 

@@ -1,6 +1,7 @@
 #include "smartmine/train/run_directory.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <fstream>
 #include <system_error>
