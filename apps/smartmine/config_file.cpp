@@ -50,7 +50,11 @@ class SubcommandConfig : public CLI::ConfigTOML {
     for (std::size_t number = 1; std::getline(input, line); ++number) {
       if (!is_toml(line))
         throw CLI::ConfigError(fmt::format("{}: cannot be read as TOML: line {} is neither a [section] nor a name = value", file, number));
-      text += line + "\n";
+      const std::string_view content = trimmed(line);
+      if (content.starts_with('['))  // CLI11 knows neither blanks inside the brackets nor a comment behind them
+        text += fmt::format("[{}]\n", trimmed(content.substr(1, content.find(']') - 1)));
+      else
+        text.append(content).append("\n");
     }
     if (input.bad()) throw CLI::ConfigError(fmt::format("{}: cannot be read", file));
     std::istringstream lines(text);
