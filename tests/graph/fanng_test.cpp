@@ -252,19 +252,22 @@ TEST(FanngFromPrevious, StartsFromTheSameRowsToo) {
   check(build_fanng(made.rows(), options, &previous), made, options);
 }
 
-TEST(FanngFromPrevious, MeasuresItsSuccessOnPairsThatTheEarlierBuildsHaveNotSeen) {
-  // Going downhill is hard between these clusters, so that much of the graph is what traverse-add mended.
-  const MadeRows made = clustered_unit_rows(6000, 32, 60);
-  FanngOptions options{.neighbors = 30, .certify = true, .threads = 1, .refreshable = true};
-  FanngResult result = build_fanng(made.rows(), options);
-  EXPECT_GT(result.stats.edges_added, 100U);
-  options.start = Start::kPrevious;
-  for (int epoch = 0; epoch < 3; ++epoch) {
-    const Fanng previous = std::move(result.graph);
-    result = build_fanng(made.rows(), options, &previous);
-    EXPECT_TRUE(result.stats.success_reached);
-    check_success_rate(result, made.rows());
+TEST(FanngFromPrevious, MeasuresItsSuccessOnPairsThatTheEarlierBuildHasNotMended) {
+  // With the same seed and the same order of points the very pairs that the earlier build mended may come up again, and then the rate is
+  // flattered.
+  constexpr int kSets = 4;
+  double excess = 0;
+  for (std::uint64_t set = 0; set < kSets; ++set) {
+    const MadeRows made = clustered_unit_rows(5000, 24, 60, 0.4, 10 + set);
+    FanngOptions options{.neighbors = 20, .certify = true, .threads = 1, .refreshable = true};
+    const FanngResult first = build_fanng(made.rows(), options);
+    EXPECT_GT(first.stats.edges_added, 500U);
+    options.start = Start::kPrevious;
+    const FanngResult second = build_fanng(made.rows(), options, &first.graph);
+    EXPECT_TRUE(second.stats.success_reached);
+    excess += (second.stats.success_rate - success_rate(second.graph, made.rows(), 20000)) / kSets;
   }
+  EXPECT_LT(excess, 0.005);  // about 0.0015 comes from stopping at a good moment
 }
 
 TEST(FanngFromPrevious, TakesAnyGraphOfTheRightShapeOrSaysWhyNot) {
