@@ -106,6 +106,7 @@ TrainConfig TrainConfig::resolved() const {
   TrainConfig full = *this;
   if (full.channels == 0) full.channels = of_characters(dataset) && backbone == "small" ? 1 : 3;
   if (full.learning_rate == 0) full.learning_rate = find_system(system).learning_rate * (weights.empty() ? 1 : 0.1);
+  if (full.new_layer_rate == 0) full.new_layer_rate = weights.empty() ? 1 : 10;
   if (full.backbone == "small" && full.input_size == 0) full.input_size = 32;
   if (full.backbone == "small" && full.image_size == 0) full.image_size = full.input_size * 9 / 8;
   if (full.flip == "auto") full.flip = of_characters(dataset) ? "off" : "on";

@@ -32,11 +32,12 @@ class Train : public ::testing::Test {
 
   /// A run of a few seconds at most.
   std::vector<std::string> command(const std::string& run, const std::vector<std::string>& more = {}) {
-    std::map<std::string, std::string> options = {{"--dataset", "folder"},  {"--data-root", folder_ / "images"},
-                                                  {"--channels", "1"},      {"--input-size", "16"},
-                                                  {"--embedding-dim", "8"}, {"--batch-size", "6"},
-                                                  {"--epochs", "3"},        {"--warmup-epochs", "1"},
-                                                  {"--threads", "1"},       {"--output", folder_ / run}};
+    std::map<std::string, std::string> options = {{"--dataset", "folder"},    {"--data-root", folder_ / "images"},
+                                                  {"--channels", "1"},        {"--input-size", "16"},
+                                                  {"--embedding-dim", "8"},   {"--batch-size", "6"},
+                                                  {"--epochs", "3"},          {"--warmup-epochs", "1"},
+                                                  {"--threads", "1"},         {"--triplets-per-anchor", "1"},
+                                                  {"--output", folder_ / run}};
     std::vector<std::string> words = {"train"};
     for (std::size_t i = 0; i < more.size(); ++i) {
       if (i + 1 < more.size() && !more[i + 1].starts_with("--"))

@@ -50,6 +50,7 @@ class Training : public ::testing::Test {
     config_.embedding_dim = 8;
     config_.epochs = 4;
     config_.batch_size = 6;
+    config_.triplets_per_anchor = 1;
     config_.warmup_epochs = 1;
     config_.threads = 1;
     config_.device = "cpu";

@@ -30,7 +30,7 @@ struct TrainConfig {
   std::int64_t triplets_per_anchor = 2;  ///< Length of an epoch; other systems see as many images.
   std::int64_t images_per_class = 4;     ///< In batches made of classes.
   double learning_rate = 0;              ///< Of the trunk. 0: what suits the system, a tenth of it if the trunk starts from `weights`.
-  double new_layer_rate = 10;            ///< Times the trunk's, for the new layer.
+  double new_layer_rate = 0;             ///< Times the trunk's, for the new layer. 0: 10 if the trunk starts from `weights`, else 1.
   double momentum = 0.9;
   double weight_decay = 5e-4;
   double rate_factor = 0.5;     ///< The rate is multiplied by this ...
@@ -102,7 +102,7 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"triplets-per-anchor", "Triplets of each image in an epoch; other systems see as many images"}, c.triplets_per_anchor);
   visit(Setting{"images-per-class", "Images of a class in batches made of classes"}, c.images_per_class);
   visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system, a tenth of it with --weights"}, c.learning_rate);
-  visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's"}, c.new_layer_rate);
+  visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's; 0: 10 with --weights, else 1"}, c.new_layer_rate);
   visit(Setting{"momentum", "Of the stochastic gradient descent"}, c.momentum);
   visit(Setting{"weight-decay", "Pull of all weights towards 0"}, c.weight_decay);
   visit(Setting{"rate-factor", "The learning rate is multiplied by this every --rate-every epochs"}, c.rate_factor);
