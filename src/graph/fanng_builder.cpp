@@ -32,10 +32,10 @@ constexpr std::size_t kExactBelow = 4096;        // so few points are compared a
 constexpr std::size_t kCalibrationPoints = 512;  // points on which the reach of the search is settled
 constexpr std::size_t kQuickToCertify = 32768;   // up to so many points the success rate is brought to its target unasked
 constexpr float kMostReach = 4;
-constexpr std::size_t kMostRanks = 4096;        // places of a list that traps are looked for in
-constexpr std::size_t kCopies = 8;       // edges to copies of a vertex
-constexpr std::size_t kForward = 40;     // most edges chosen from its own neighbours
-constexpr std::size_t kRandomEdges = 8;  // and random ones, for the long way; more where the success rate must be reached
+constexpr std::size_t kMostRanks = 4096;  // places of a list that traps are looked for in
+constexpr std::size_t kCopies = 8;        // edges to copies of a vertex
+constexpr std::size_t kForward = 40;      // most edges chosen from its own neighbours
+constexpr std::size_t kRandomEdges = 8;   // and random ones, for the long way; more where the success rate must be reached
 
 /// Some points with their exact lists.
 class RecallSample {
@@ -587,7 +587,8 @@ class FanngBuilder {
           for (std::size_t point = begin; point < end; ++point) {
             const auto ids = result_.lists.ids(order_[point]);
             for (std::size_t j = 0; j < std::min(known, neighbors()); ++j) near[j] = place_[ids[j]];
-            if (known > neighbors()) std::copy_n(beyond_of(point), known - neighbors(), near.begin() + static_cast<std::ptrdiff_t>(neighbors()));
+            if (known > neighbors())
+              std::copy_n(beyond_of(point), known - neighbors(), near.begin() + static_cast<std::ptrdiff_t>(neighbors()));
             rank[point] = 0;
             for (std::size_t j = known; j-- > 0;)
               if (near[j] != point) rank[near[j]] = static_cast<std::uint16_t>(j + 1);
@@ -621,7 +622,8 @@ class FanngBuilder {
     std::vector<std::uint64_t> begins(size_ + 1, 0);
     std::vector<std::uint32_t> ways_out;
     {
-      const std::vector<Trap> traps = find_traps(std::min({neighbors() + beyond(), std::max<std::size_t>(neighbors(), asked_depth()), kMostRanks}));
+      const std::vector<Trap> traps =
+          find_traps(std::min({neighbors() + beyond(), std::max<std::size_t>(neighbors(), asked_depth()), kMostRanks}));
       for (const Trap& trap : traps) ++begins[trap.vertex + 1];
       std::partial_sum(begins.begin(), begins.end(), begins.begin());
       ways_out.resize(traps.size());
@@ -698,6 +700,8 @@ class FanngBuilder {
       how.most_pairs = 100 * size_ + 100000;
       if (!certifies()) how.hopeless_below = 1;
     }
+    // Pairs that the earlier build has mended would not be fresh.
+    if (options_.start == Start::kPrevious) how.seed ^= 0x9e3779b97f4a7c15U * (previous_->edges_.size() + 1);
     const TraverseResult reached = traverse_add(*edges_, ordered(), how, kernels_, progress_);
     stats().success_target = options_.success_target;
     stats().success_rate = reached.rate;
@@ -769,7 +773,8 @@ class FanngBuilder {
           progress_, "search");
       stats().distance_computations += computed;
     };
-    for (std::size_t budget = std::min(most, 8 * neighbors()), last = 0; budget != last; last = budget, budget = std::min(most, 2 * budget)) {
+    for (std::size_t budget = std::min(most, 8 * neighbors()), last = 0; budget != last;
+         last = budget, budget = std::min(most, 2 * budget)) {
       std::atomic<std::size_t> right{0};
       search(
           truth.points().size(), budget, [&](std::size_t i) { return place_[truth.points()[i]]; },
