@@ -447,8 +447,15 @@ class Selection {
     const double length = std::ceil(static_cast<double>(stats.neighbors) * std::exp2(std::min(needed, kMostDoublings)));
     const bool for_want_of_negatives = stats.lists_without_negative > stats.lists_without_positive;
     const bool in_reach = needed <= kMostDoublings || std::pow(shrink, kMostDoublings) <= 0.5;
-    if (!in_reach || length >= static_cast<double>(most))
+    if (!in_reach || length >= static_cast<double>(most)) {
+      constexpr std::size_t kTooShortToTell = 16;
+      const std::size_t longer = 16 * stats.neighbors;
+      if (stats.neighbors < kTooShortToTell && longer < most && !duplicates) {
+        stats.suggested_neighbors = longer;
+        return fmt::format("too short to tell what would do; lists of about {} will", longer);
+      }
       return fmt::format("longer lists may not help{}", for_want_of_negatives && !duplicates ? "; a smaller kappa may" : "");
+    }
     stats.suggested_neighbors = std::max(static_cast<std::size_t>(length), stats.neighbors + 1);
     return fmt::format("lists of about {} {}{}", stats.suggested_neighbors,
                        needed > kMostDoublings ? "would help, if not quite do" : "should do",
