@@ -18,6 +18,7 @@ allowed_for() {
     mining) echo "core graph mining" ;;
     metrics) echo "core graph metrics" ;;
     data) echo "core data" ;;
+    report) echo "core graph data report" ;;
     model) echo "core data model" ;;
     loss) echo "core data model loss" ;;
     train) echo "core graph mining metrics data model loss train" ;;
@@ -88,7 +89,7 @@ while IFS= read -r file; do
     include/*)
       forbid_includes "$file" 'fmt/' 'public headers are free of fmt'
       forbid_includes "$file" '(jpeglib|png|matio)\.h' 'public headers are free of the image and .mat libraries'
-      forbid_includes "$file" '(core|graph|mining|metrics|data|model|loss|train)/' 'public headers include public headers only, as smartmine/...'
+      forbid_includes "$file" '(core|graph|mining|metrics|data|report|model|loss|train)/' 'public headers include public headers only, as smartmine/...'
       ;;
     src/graph/kernels/dispatch.*) ;;
     src/graph/kernels/*) check_kernel "$file" ;;
