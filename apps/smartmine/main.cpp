@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
       "  smartmine knn --embeddings x.npy --neighbors 100 --output lists\n"
       "  smartmine mine --embeddings x.npy --labels y.npy --output triplets.npy\n"
       "  smartmine eval --embeddings x.npy --labels y.npy\n"
+      "  smartmine report runs/glyphs-1\n"
       "  smartmine mine --help");
   program.require_subcommand(0, 1);  // with (1, 1) a misspelt one would be called missing
   program.fallthrough();             // so that --config may follow the subcommand
@@ -60,6 +61,7 @@ int run(int argc, char** argv) {
   add_knn(program, work);
   add_mine(program, work);
   add_eval(program, work);
+  add_report(program, work);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

@@ -12,6 +12,7 @@
 #include "console.h"
 #include "interrupt.h"
 #include "option_checks.h"
+#include "report_page.h"
 #include "train_settings.h"
 
 namespace smartmine::app {
@@ -21,6 +22,7 @@ struct TrainArguments {
   TrainConfig config;
   std::string output;
   bool resume = false;
+  bool report = false;
   bool json = false;
   bool quiet = false;
 };
@@ -72,7 +74,35 @@ std::string summary(const RunDirectory& run) {
   return table + fmt::format("  {:.0f} seconds; the run is in {}\n", seconds, run.path().string());
 }
 
+/// The page in a run's directory, drawn anew after every epoch.
+class FollowingPage {
+ public:
+  FollowingPage(const RunDirectory& run, const TrainArguments& arguments) : run_(run.path()), wanted_(arguments.report) {
+    threads_ = static_cast<unsigned>(arguments.config.threads);
+    if (wanted_) page_ = read_page("");
+  }
+  std::filesystem::path path() const { return run_ / "report.html"; }
+  void draw(bool goes_on, bool map, const Progress& progress = {}) const {
+    if (!wanted_) return;
+    constexpr double kRefreshSeconds = 10;
+    try {
+      write_report({run_}, page_, path(),
+                   {.map = map, .refresh_seconds = goes_on ? kRefreshSeconds : 0, .generator = {}, .tsne = {.threads = threads_}},
+                   progress);
+    } catch (const IoError& error) {
+      warn(fmt::format("note: the report was not written: {}", error.what()));  // the training is worth more
+    }
+  }
+
+ private:
+  std::filesystem::path run_;
+  std::string page_;
+  unsigned threads_ = 0;
+  bool wanted_ = false;
+};
+
 void train(TrainArguments& arguments, const CLI::App& command) {
+  if (arguments.report) read_page("");  // better now than later
   if (arguments.resume && arguments.output.empty()) throw UsageError("--resume needs --output, the directory of the run to go on with");
   std::optional<RunDirectory> run;
   try {
@@ -108,20 +138,26 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     print(heading());
     for (const EpochRecord& record : run->log()) print(epoch_line(record));  // of a run that goes on
   }
+  const FollowingPage page(*run, arguments);
+  page.draw(true, false);
   try {
     trainer->run([&](const EpochRecord& record) {
       display.finish();
+      page.draw(true, false);
       for (const std::string& note : record.notes) warn(fmt::format("note: epoch {}: {}", record.epoch, note));
       if (arguments.json) print(to_json_line(record) + "\n");
       if (table) print(epoch_line(record));
     });
   } catch (const Cancelled&) {
     display.finish();
+    page.draw(false, false);
     throw Interrupted(fmt::format("stopped and saved after epoch {}; smartmine train --resume --output {} goes on", trainer->epochs_done(),
                                   arguments.output));
   }
+  page.draw(false, true, display.callback());
   display.finish();
   if (table) print(summary(*run));
+  if (table && arguments.report) print(fmt::format("  the report is {}\n", page.path().string()));
 }
 
 }  // namespace
@@ -135,6 +171,8 @@ void add_train(CLI::App& program, Work& work) {
                   "Directory for the run, a new one; default: runs/DATASET-1, or the next number that is free")
       ->type_name("RUN_DIR");
   command.add_flag("--resume", arguments->resume, "Go on with the run in --output from its last checkpoint, with its settings");
+  command.add_flag("--report", arguments->report,
+                   "Write RUN_DIR/report.html and draw it anew after every epoch: a browser tab left open follows");
   command.add_flag("--json", arguments->json, "Print a JSON object an epoch, as in the run's log.jsonl, and nothing else");
   command.add_flag("--quiet", arguments->quiet, "Print warnings and errors only");
   command.footer(

@@ -24,10 +24,13 @@ BatchLoss triplet_loss(const torch::Tensor& anchors, const torch::Tensor& positi
                        const TripletLossOptions& options) {
   options.validate();
   check_triplets(anchors, positives, negatives);
-  const torch::Tensor positive = safe_sqrt(squared_distances(anchors, positives));
-  const torch::Tensor negative = safe_sqrt(squared_distances(anchors, negatives));
-  const torch::Tensor each = (1 - negative / (positive + options.margin)).relu();
-  return {.value = each.mean(), .active = (each.detach() > 0).sum(), .terms = anchors.size(0)};
+  const torch::Tensor squared_positive = squared_distances(anchors, positives);
+  const torch::Tensor squared_negative = squared_distances(anchors, negatives);
+  const torch::Tensor each = (1 - safe_sqrt(squared_negative) / (safe_sqrt(squared_positive) + options.margin)).relu();
+  return {.value = each.mean(),
+          .active = (each.detach() > 0).sum(),
+          .terms = anchors.size(0),
+          .squared_distances = torch::stack({squared_positive.detach(), squared_negative.detach()})};
 }
 
 void GlobalLossOptions::validate() const {

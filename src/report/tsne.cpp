@@ -353,7 +353,8 @@ TsneResult tsne(const Rows& rows, const NeighborLists& lists, const TsneOptions&
 
   // Gradient descent with momentum and a gain for each coordinate, as in the paper.
   constexpr double kLeastGain = 0.01;
-  const double rate = options.learning_rate > 0 ? options.learning_rate : std::max(std::min(50.0, static_cast<double>(count)), static_cast<double>(count) / 48);
+  const double rate = options.learning_rate > 0 ? options.learning_rate
+                                                : std::max(std::min(50.0, static_cast<double>(count)), static_cast<double>(count) / 48);
   std::vector<Place> gains(count, {1, 1});
   std::vector<Place> speeds(count);
   QuadTree tree;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "smartmine/core/error.h"
@@ -46,6 +47,10 @@ void add_distances(Json& json, const char* name, const Quantiles& quantiles) {
 
 }  // namespace
 
+std::size_t DistanceCounts::bin(double squared_distance) {
+  return static_cast<std::size_t>(std::clamp(squared_distance / kMax * kBins, 0.0, static_cast<double>(kBins - 1)));
+}
+
 double EpochRecord::seconds() const {
   double sum = 0;
   for (const auto& [stage, seconds] : stage_seconds) sum += seconds;
@@ -69,6 +74,7 @@ std::string to_json_line(const EpochRecord& record) {
   const bool trained = record.steps > 0;
   const auto if_trained = [&](const auto& value) { return trained ? Json(value) : Json(); };
   json["training_error"] = if_trained(record.training_error());
+  if (record.validation_error) json["validation_error"] = *record.validation_error;
   json["kappa"] = record.kappa ? Json(*record.kappa) : Json();
   json["loss"] = if_trained(record.loss());
   json["learning_rate"] = if_trained(record.learning_rate);
@@ -80,6 +86,12 @@ std::string to_json_line(const EpochRecord& record) {
   json["active"] = record.active;
   json["terms"] = record.terms;
   json["loss_sum"] = record.loss_sum;
+  for (const auto& [part, sum] : record.loss_part_sums) {
+    json["loss_parts"][part] = record.steps == record.skipped_steps ? 0 : sum / static_cast<double>(record.steps - record.skipped_steps);
+    json["loss_part_sums"][part] = sum;
+  }
+  if (record.distances)
+    json["distances"] = {{"positive", record.distances->positive}, {"negative", record.distances->negative}, {"max", DistanceCounts::kMax}};
   json["seconds"] = record.seconds();
   json["stage_seconds"] = Json(record.stage_seconds);
   if (record.lists)
@@ -113,6 +125,15 @@ EpochRecord parse_record(const std::string& line) try {
   json.at("active").get_to(record.active);
   json.at("terms").get_to(record.terms);
   json.at("loss_sum").get_to(record.loss_sum);
+  if (json.contains("validation_error")) record.validation_error = json["validation_error"].get<double>();
+  if (json.contains("loss_part_sums")) json["loss_part_sums"].get_to(record.loss_part_sums);
+  if (json.contains("distances")) {
+    record.distances.emplace();
+    json["distances"].at("positive").get_to(record.distances->positive);
+    json["distances"].at("negative").get_to(record.distances->negative);
+    if (record.distances->positive.size() != DistanceCounts::kBins || record.distances->negative.size() != DistanceCounts::kBins)
+      throw InvalidArgument(fmt::format("not a line of a run's log: distances are not in {} bins", DistanceCounts::kBins));
+  }
   record.spread = number("spread");
   record.learning_rate = number("learning_rate");
   if (!json.at("kappa").is_null()) record.kappa = json.at("kappa").get<double>();

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <fstream>
+#include <set>
 #include <system_error>
 
 #include "smartmine/core/error.h"
@@ -110,6 +111,17 @@ void RunDirectory::save_embeddings(std::int64_t epoch, const Rows& rows, std::sp
   write_npy(folder / "labels.npy", labels, {labels.size()});
   write_npy(folder / fmt::format("epoch-{:04}.npy", epoch), std::span(rows.data(), rows.size() * rows.dimension()),
             {rows.size(), rows.dimension()});
+}
+
+void RunDirectory::keep_embeddings_of(std::span<const std::int64_t> epochs) const {
+  std::set<std::string> kept = {"labels.npy"};
+  for (const std::int64_t epoch : epochs) kept.insert(fmt::format("epoch-{:04}.npy", epoch));
+  std::error_code none;
+  std::vector<std::filesystem::path> others;
+  for (const auto& entry : std::filesystem::directory_iterator(path_ / "embeddings", none))
+    if (const std::string name = entry.path().filename().string(); name.starts_with("epoch-") && !kept.contains(name))
+      others.push_back(entry.path());
+  for (const auto& other : others) std::filesystem::remove(other, none);
 }
 
 void RunDirectory::save_triplets(std::int64_t epoch, std::span<const Triplet> triplets) const {

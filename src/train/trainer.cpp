@@ -17,12 +17,14 @@
 #include "smartmine/metrics/clustering.h"
 #include "smartmine/metrics/retrieval.h"
 #include "smartmine/mining/kappa_controller.h"
+#include "smartmine/mining/selections.h"
 #include "smartmine/model/embed.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/train/checkpoint.h"
 #include "smartmine/train/system.h"
 #include "train/device_knn.h"
 #include "train/network.h"
+#include "train/report_files.h"
 #include "train/sgd.h"
 
 namespace smartmine {
@@ -38,7 +40,7 @@ constexpr std::int64_t kMostBackOffs = 3;
 constexpr double kBackOff = 0.5;
 constexpr std::int64_t kDefaultNeighbors = 200;
 constexpr std::size_t kDeviceKnnRows = 1'000'000;  // beyond, the graph on the CPU is faster than all pairs on a GPU
-enum Purpose : std::uint64_t { kGraph = 0x7201, kDropout, kClustering };
+enum Purpose : std::uint64_t { kGraph = 0x7201, kDropout, kClustering, kValidation };
 
 /// Adds the time it lives to a stage, also when an exception ends it.
 class Timed {
@@ -116,7 +118,11 @@ class Trainer::Work final : public EpochSource {
   EpochPlan plan(std::int64_t epoch);
   bool step(std::span<const std::uint32_t> items, std::size_t number);
   std::optional<std::string> train_on(const EpochPlan& plan);
+  torch::Tensor embed_items(std::span<const std::uint32_t> items);
   double spread_of(std::span<const std::uint32_t> items);
+  void save_for_report(const EpochPlan& plan);
+  void count_pending();
+  std::optional<double> validation_error(const Rows& rows);
   std::optional<RetrievalMetrics> evaluate();
   bool is_evaluation_epoch(std::int64_t epoch) const { return epoch % config_.evaluate_every == 0 || epoch == config_.epochs; }
   bool is_saved_epoch(std::int64_t epoch) const {
@@ -133,6 +139,7 @@ class Trainer::Work final : public EpochSource {
 
   TrainConfig config_;
   RunDirectory& run_;
+  ReportFiles report_files_;
   const System system_;
   Progress progress_;
 
@@ -153,6 +160,7 @@ class Trainer::Work final : public EpochSource {
   torch::Tensor embeddings_;       // on the device; undefined: not yet computed
   torch::Tensor host_embeddings_;  // the same on the CPU
   std::optional<NeighborLists> lists_;
+  std::vector<BatchLoss> pending_;  // of steps whose parts and distances are still on the device, so that no step waits for them
 };
 
 // One epoch, read straight down. Returns what went wrong, if something did; the epoch is then to be undone.
@@ -179,6 +187,8 @@ EpochPlan Trainer::Work::plan(std::int64_t epoch) {
     if (!plan.mining->note.empty() && !said) record_.notes.push_back(plan.mining->note);
   }
   if (is_saved_epoch(epoch) && plan.mining) run_.save_triplets(epoch, plan.triplets);
+  if (is_report_epoch(config_, epoch) && plan.mining) save_for_report(plan);
+  pending_.clear();
   embeddings_ = host_embeddings_ = torch::Tensor();
   lists_.reset();
   state_.in_epoch = true;
@@ -240,6 +250,7 @@ std::optional<std::string> Trainer::Work::train_on(const EpochPlan& plan) {
     if (bad_in_a_row == kMostBadSteps) return fmt::format("the loss was not a finite number {} steps in a row", kMostBadSteps);
     report(progress_, stage, number * plan.batch_items + items.size(), plan.items.size(), "images");
   }
+  count_pending();
   if (record_.skipped_steps == record_.steps) return "no step had a finite loss";
   record_.spread = spread_of(plan.batch(full_batches == 0 ? 0 : full_batches - 1));
   if (!std::isfinite(record_.spread)) return "the embeddings are no longer finite numbers";
@@ -277,15 +288,67 @@ bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t numbe
   record_.loss_sum += value;
   record_.active += loss.active.item<std::int64_t>();
   record_.terms += loss.terms;
+  pending_.push_back({.value = {}, .active = {}, .parts = loss.parts, .squared_distances = loss.squared_distances});
   return true;
 }
 
-// With the weights as they are now: the mean squared distance of embeddings to their mean; 0: all alike.
-double Trainer::Work::spread_of(std::span<const std::uint32_t> items) {
+// Brings what the steps left on the device into the record, in their order.
+void Trainer::Work::count_pending() {
+  std::map<std::string, std::vector<torch::Tensor>> parts;
+  std::vector<torch::Tensor> distances;
+  for (const BatchLoss& loss : pending_) {
+    for (const auto& [name, value] : loss.parts) parts[name].push_back(value);
+    if (loss.squared_distances.defined()) distances.push_back(loss.squared_distances);
+  }
+  pending_.clear();
+  const auto on_host = [](const torch::Tensor& tensor) { return tensor.to(torch::kCPU, torch::kFloat64).contiguous(); };
+  for (const auto& [name, values] : parts) {
+    const torch::Tensor all = on_host(torch::stack(values));
+    for (std::int64_t i = 0; i < all.numel(); ++i) record_.loss_part_sums[name] += all.data_ptr<double>()[i];
+  }
+  if (distances.empty()) return;
+  if (!record_.distances) record_.distances.emplace();
+  const torch::Tensor all = on_host(torch::cat(distances, 1));
+  const double* values = all.data_ptr<double>();
+  for (std::int64_t i = 0; i < all.size(1); ++i) {
+    ++record_.distances->positive[DistanceCounts::bin(values[i])];
+    ++record_.distances->negative[DistanceCounts::bin(values[all.size(1) + i])];
+  }
+}
+
+// Of training images, with the weights as they are now.
+torch::Tensor Trainer::Work::embed_items(std::span<const std::uint32_t> items) {
   const torch::NoGradGuard no_grad;
   network_.model->eval();
-  const torch::Tensor embedded = network_.model->forward(network_.augmenter.evaluation(training_images_->get(items), network_.type));
+  return network_.model->forward(network_.augmenter.evaluation(training_images_->get(items), network_.type));
+}
+
+// The mean squared distance of embeddings to their mean; 0: all alike.
+double Trainer::Work::spread_of(std::span<const std::uint32_t> items) {
+  const torch::Tensor embedded = embed_items(items);
   return (embedded - embedded.mean(0)).pow(2).sum(1).mean().item<double>();
+}
+
+void Trainer::Work::save_for_report(const EpochPlan& plan) {
+  ShownTriplets shown = choose_triplets(plan, labels_, config_.seed, record_.epoch);
+  shown.kappa = record_.kappa;
+  const torch::Tensor embedded = embed_items(shown.items).to(torch::kCPU, torch::kFloat32).contiguous();
+  report_files_.save_triplets(shown, rows_of(embedded), training_->dataset());
+}
+
+// As the training error, on random triplets, the same ones every epoch.
+std::optional<double> Trainer::Work::validation_error(const Rows& rows) {
+  const Dataset& dataset = evaluation_->dataset();
+  if (dataset.classes().size() < 2 || dataset.single_image_classes() == dataset.classes().size()) return std::nullopt;
+  const LabelIndex labels(dataset.labels());
+  const MinedTriplets drawn =
+      RandomMiner({.seed = epoch_seed(config_.seed, kValidation, 0), .threads = static_cast<unsigned>(config_.threads)}).select(labels);
+  std::size_t violating = 0;
+  for (const Triplet& triplet : drawn.triplets) {
+    const auto distance = [&](std::uint32_t other) { return std::sqrt(squared_distance(rows, triplet.anchor, other)); };
+    violating += distance(triplet.negative) < distance(triplet.positive) + config_.margin ? 1 : 0;
+  }
+  return static_cast<double>(violating) / static_cast<double>(drawn.triplets.size());
 }
 
 std::optional<RetrievalMetrics> Trainer::Work::evaluate() {
@@ -294,7 +357,11 @@ std::optional<RetrievalMetrics> Trainer::Work::evaluate() {
   const torch::Tensor embedded = network_.embed(*evaluation_images_, progress_, "evaluation").cpu();
   const Rows rows = rows_of(embedded);
   const auto labels = evaluation_->dataset().labels();
-  if (is_saved_epoch(record_.epoch) || record_.epoch == config_.epochs) run_.save_embeddings(record_.epoch, rows, labels);
+  run_.save_embeddings(record_.epoch, rows, labels);  // the last ones there are stay, for a report
+  std::vector<std::int64_t> kept = config_.save_epochs;
+  kept.push_back(record_.epoch);
+  run_.keep_embeddings_of(kept);
+  record_.validation_error = validation_error(rows);
   const auto threads = static_cast<unsigned>(config_.threads);
   const RetrievalResult retrieval = measure_retrieval(rows, labels, {.threads = threads}, progress_);
   const KMeansResult clusters =
@@ -313,6 +380,7 @@ std::optional<RetrievalMetrics> Trainer::Work::evaluate() {
 
 void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch) {
   try {
+    if (evaluation_) report_files_.save_images(evaluation_->dataset());
     if (run_.log().empty()) {
       record_ = EpochRecord{};
       record_.metrics = evaluate();
@@ -336,8 +404,13 @@ void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch)
       said.clear();
       finish_epoch(on_epoch);
     }
+    report_files_.finish();
   } catch (const Cancelled&) {
-    if (state_.in_epoch) save();  // otherwise the last checkpoint has it all
+    if (state_.in_epoch) {  // otherwise the last checkpoint has it all
+      count_pending();
+      save();
+    }
+    report_files_.finish_triplets();
     throw;
   }
 }
@@ -346,6 +419,7 @@ void Trainer::Work::finish_epoch(const std::function<void(const EpochRecord&)>& 
   if (record_.skipped_steps > 0)
     record_.notes.push_back(
         fmt::format("{} of {} steps were skipped: their loss was not a finite number", record_.skipped_steps, record_.steps));
+  report_files_.finish_triplets();
   ++state_.epochs_done;
   state_.in_epoch = false;
   const std::size_t notes = record_.notes.size();
@@ -460,6 +534,7 @@ void Trainer::Work::describe_data(const DataSplits& splits) {
 Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& system, Progress progress)
     : config_((config.validate(), config.resolved())),
       run_(run),
+      report_files_(run.report_path()),
       system_(system),
       progress_(std::move(progress)),
       network_(config_),

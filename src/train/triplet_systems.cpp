@@ -24,7 +24,9 @@ void shuffle(std::vector<T>& values, std::uint64_t seed) {
 /// Triplets in random order; a batch is its anchors, then its positives, then its negatives.
 EpochPlan plan_of(MinedTriplets mined, const EpochSource& source) {
   EpochPlan plan;
-  shuffle(mined.triplets, epoch_seed(source.config().seed, kOrder, source.epoch()));
+  const std::uint64_t seed = epoch_seed(source.config().seed, kOrder, source.epoch());
+  shuffle(mined.triplets, seed);
+  shuffle(mined.origins, seed);  // in the same way
   const auto batch = static_cast<std::size_t>(source.config().batch_size);
   plan.batch_items = 3 * batch;
   plan.items.reserve(3 * mined.triplets.size());
@@ -35,6 +37,7 @@ EpochPlan plan_of(MinedTriplets mined, const EpochSource& source) {
   }
   plan.mining = std::move(mined.stats);
   plan.triplets = std::move(mined.triplets);
+  plan.origins = std::move(mined.origins);
   return plan;
 }
 
@@ -90,14 +93,18 @@ EpochPlan hard_pairs_plan(EpochSource& source) {
 
 BatchLoss triplets(const torch::Tensor& embeddings, const BatchLabels& /*labels*/, const TrainConfig& config) {
   const auto parts = embeddings.chunk(3);
-  return triplet_loss(parts[0], parts[1], parts[2], {.margin = config.margin});
+  BatchLoss loss = triplet_loss(parts[0], parts[1], parts[2], {.margin = config.margin});
+  loss.parts = {{"triplet", loss.value.detach()}};
+  return loss;
 }
 
 BatchLoss triplets_and_global(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
   const auto parts = embeddings.chunk(3);
   BatchLoss loss = triplets(embeddings, labels, config);
   const BatchLoss global = global_loss(parts[0], parts[1], parts[2], {.lambda = config.global_lambda, .margin = config.global_margin});
-  loss.value = loss.value + config.global_weight * global.value;
+  const torch::Tensor weighted = config.global_weight * global.value;
+  loss.value = loss.value + weighted;
+  loss.parts["global"] = weighted.detach();
   return loss;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -43,6 +44,15 @@ struct ListRecord {
   std::uint64_t distance_computations = 0;
 };
 
+/// How squared distances of an epoch's triplets were spread while they were trained on: counts in equal bins from 0 to kMax.
+struct DistanceCounts {
+  static constexpr std::size_t kBins = 64;
+  static constexpr double kMax = 4;  ///< Unit vectors are never farther apart.
+  std::vector<std::uint64_t> positive = std::vector<std::uint64_t>(kBins);
+  std::vector<std::uint64_t> negative = std::vector<std::uint64_t>(kBins);
+  static std::size_t bin(double squared_distance);
+};
+
 /// What happened in an epoch. Epoch 0 is the untrained network: nothing but metrics.
 struct EpochRecord {
   std::int64_t epoch = 0;
@@ -51,14 +61,17 @@ struct EpochRecord {
   std::int64_t images = 0;         ///< Through the network in training.
   std::int64_t active = 0;         ///< Terms of the loss that were above 0.
   std::int64_t terms = 0;
-  double loss_sum = 0;  ///< Over the steps that were not skipped.
-  double spread = 0;    ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
+  double loss_sum = 0;                           ///< Over the steps that were not skipped.
+  std::map<std::string, double> loss_part_sums;  ///< Likewise, of what the loss is the sum of; empty: it is one piece.
+  std::optional<DistanceCounts> distances;       ///< Of systems with triplets, likewise.
+  double spread = 0;  ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
   double learning_rate = 0;
   std::optional<double> kappa;  ///< Of epochs that mined.
   std::optional<MiningStats> mining;
   std::optional<ListRecord> lists;
   std::map<std::string, double> stage_seconds;  ///< "embedding", "lists", "selection", "steps", "evaluation".
   std::optional<RetrievalMetrics> metrics;      ///< On evaluation epochs.
+  std::optional<double> validation_error;       ///< Likewise: share of random triplets of the evaluated split that violate the margin.
   std::vector<std::string> notes;               ///< What an operator should know, a sentence each.
 
   double training_error() const { return terms == 0 ? 0 : static_cast<double>(active) / static_cast<double>(terms); }

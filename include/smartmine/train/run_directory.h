@@ -14,7 +14,8 @@
 namespace smartmine {
 
 /// Where a run keeps what it makes: config.toml, log.jsonl (a line an epoch), metrics.csv, checkpoint/, and of chosen epochs
-/// embeddings/epoch-0004.npy and triplets/epoch-0004.npy, with embeddings/labels.npy beside the former. Every file is whole at any moment.
+/// embeddings/epoch-0004.npy and triplets/epoch-0004.npy, with embeddings/labels.npy beside the former; report/ has pictures for a report.
+/// Every file is whole at any moment.
 class RunDirectory {
  public:
   /// Makes a new one and writes its config.toml. Throws IoError if `path` is there already, with a hint to resume.
@@ -25,6 +26,7 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config_path() const { return path_ / "config.toml"; }
   std::filesystem::path checkpoint_path() const { return path_ / "checkpoint"; }
+  std::filesystem::path report_path() const { return path_ / "report"; }
   std::filesystem::path model_path() const;  ///< Of the last good checkpoint.
 
   std::span<const EpochRecord> log() const { return log_; }
@@ -37,6 +39,8 @@ class RunDirectory {
   void remove_if_unused() const;
 
   void save_embeddings(std::int64_t epoch, const Rows& rows, std::span<const std::int64_t> labels) const;
+  /// Removes the embeddings of all other epochs.
+  void keep_embeddings_of(std::span<const std::int64_t> epochs) const;
   void save_triplets(std::int64_t epoch, std::span<const Triplet> triplets) const;
 
  private:

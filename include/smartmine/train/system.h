@@ -33,10 +33,11 @@ class EpochSource {
 /// The images of an epoch, batch after batch, as indices into the training set.
 struct EpochPlan {
   std::vector<std::uint32_t> items;
-  std::size_t batch_items = 0;        ///< Images of a batch; the last may be shorter.
-  std::optional<MiningStats> mining;  ///< Of systems that make triplets.
-  std::vector<Triplet> triplets;      ///< Likewise, in the order of the batches.
-  bool observe_kappa = false;         ///< Whether this epoch's error tells something about kappa.
+  std::size_t batch_items = 0;         ///< Images of a batch; the last may be shorter.
+  std::optional<MiningStats> mining;   ///< Of systems that make triplets.
+  std::vector<Triplet> triplets;       ///< Likewise, in the order of the batches.
+  std::vector<TripletOrigin> origins;  ///< Of these.
+  bool observe_kappa = false;          ///< Whether this epoch's error tells something about kappa.
 
   std::size_t batches() const { return batch_items == 0 ? 0 : (items.size() + batch_items - 1) / batch_items; }
   std::span<const std::uint32_t> batch(std::size_t number) const;

@@ -1,0 +1,334 @@
+#include "smartmine/report/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "report/paper_tables.h"
+#include "report/run_files.h"
+#include "smartmine/core/error.h"
+#include "smartmine/core/parallel.h"
+#include "smartmine/core/random.h"
+#include "smartmine/data/data_uri.h"
+#include "smartmine/data/image.h"
+#include "smartmine/graph/exact_knn.h"
+
+namespace smartmine {
+namespace {
+
+constexpr std::size_t kResults = 8;        // shown of a query, and neighbours of a point
+constexpr std::size_t kWorstQueries = 24;  // of the gallery
+constexpr std::size_t kWorstOfAClass = 2;  // so that they are not all of one class
+constexpr std::size_t kOtherQueries = 12;  // from better places, to compare with
+constexpr std::size_t kThumbnail = 32;     // pixels a side; a multiple of 16, so that JPEG does not smear one into the next
+constexpr std::size_t kSheetColumns = 64;
+constexpr std::size_t kSheetImages = kSheetColumns * kSheetColumns;
+constexpr int kSheetQuality = 75;
+
+// Digits that nobody can see are a good part of the page.
+double rounded(double value) { return std::round(value * 1e4) / 1e4; }
+
+Json image_of(const EvaluatedSplit& split, std::size_t row) {
+  const auto file = split.image(row);
+  return file.empty() ? Json() : Json(jpeg_data_uri(file));
+}
+
+Json picture_of(const EvaluatedSplit& split, std::size_t row) {
+  return {{"name", split.names.empty() ? fmt::format("image {}", row) : split.names[row]},
+          {"class", split.class_names[split.classes[row]]},
+          {"image", image_of(split, row)}};
+}
+
+// A query of the gallery and how bad it is.
+struct Query {
+  std::uint32_t row = 0;
+  std::size_t correct = 0;
+  std::size_t possible = 0;
+  float nearest_wrong = std::numeric_limits<float>::infinity();
+};
+
+std::vector<Query> ordered_queries(const EvaluatedSplit& split, const NeighborLists& lists) {
+  std::vector<std::size_t> class_sizes(split.class_names.size());
+  for (const std::uint32_t label : split.classes) ++class_sizes[label];
+  const std::size_t results = std::min(kResults, lists.neighbors());
+  std::vector<Query> queries;
+  for (std::uint32_t row = 0; row < lists.size(); ++row) {
+    Query query{.row = row, .possible = std::min(results, class_sizes[split.classes[row]] - 1)};
+    if (query.possible == 0) continue;  // alone in its class, it can find nothing
+    for (std::size_t k = 0; k < results; ++k) {
+      if (split.classes[lists.ids(row)[k]] == split.classes[row])
+        ++query.correct;
+      else
+        query.nearest_wrong = std::min(query.nearest_wrong, lists.distances(row)[k]);
+    }
+    queries.push_back(query);
+  }
+  std::sort(queries.begin(), queries.end(), [](const Query& a, const Query& b) {
+    const std::size_t left = a.correct * b.possible;  // shares of what is possible, without dividing
+    const std::size_t right = b.correct * a.possible;
+    if (left != right) return left < right;
+    if (a.nearest_wrong != b.nearest_wrong) return a.nearest_wrong < b.nearest_wrong;
+    return a.row < b.row;
+  });
+  return queries;
+}
+
+Json gallery_of(const EvaluatedSplit& split, const NeighborLists& lists) {
+  const std::vector<Query> queries = ordered_queries(split, lists);
+  if (queries.empty()) return {};
+  std::set<std::size_t> chosen;
+  for (const std::size_t most : {kWorstOfAClass, queries.size()}) {
+    std::vector<std::size_t> of_class(split.class_names.size());
+    for (const std::size_t place : chosen) ++of_class[split.classes[queries[place].row]];
+    for (std::size_t place = 0; place < queries.size() && chosen.size() < kWorstQueries; ++place)
+      if (!chosen.contains(place) && of_class[split.classes[queries[place].row]]++ < most) chosen.insert(place);
+  }
+  for (std::size_t i = 1; i <= kOtherQueries; ++i) chosen.insert(i * (queries.size() - 1) / kOtherQueries);
+
+  Json shown = Json::array();
+  for (const std::size_t place : chosen) {
+    const Query& query = queries[place];
+    Json json = picture_of(split, query.row);
+    json["correct"] = query.correct;
+    json["possible"] = query.possible;
+    json["results"] = Json::array();
+    for (std::size_t k = 0; k < std::min(kResults, lists.neighbors()); ++k) {
+      const std::uint32_t other = lists.ids(query.row)[k];
+      Json result = picture_of(split, other);
+      result["distance"] = rounded(lists.distances(query.row)[k]);
+      result["right"] = split.classes[other] == split.classes[query.row];
+      json["results"].push_back(std::move(result));
+    }
+    shown.push_back(std::move(json));
+  }
+  return {{"epoch", split.epoch}, {"queries", std::move(shown)}};
+}
+
+/// Small images of the points on few large ones. An image that cannot be decoded leaves its place grey.
+Json thumbnails(const EvaluatedSplit& split, std::span<const std::uint32_t> points, unsigned threads) {
+  if (split.offsets.empty()) return {};
+  Json sheets = Json::array();
+  for (std::size_t first = 0; first < points.size(); first += kSheetImages) {
+    const std::size_t count = std::min(kSheetImages, points.size() - first);
+    constexpr std::uint8_t kGrey = 128;
+    Image sheet(kSheetColumns * kThumbnail, (count + kSheetColumns - 1) / kSheetColumns * kThumbnail, kGrey);
+    parallel_for(count, 32, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const auto file = split.image(points[first + i]);
+        if (file.empty()) continue;
+        Image small;
+        try {
+          small = resize_to_cover(decode_image(file, "thumbnail"), kThumbnail, kThumbnail);
+        } catch (const IoError&) {
+          continue;
+        }
+        for (std::size_t y = 0; y < kThumbnail; ++y)
+          std::copy_n(small.row(y), kThumbnail * 3, sheet.row(i / kSheetColumns * kThumbnail + y) + i % kSheetColumns * kThumbnail * 3);
+      }
+    });
+    sheets.push_back(jpeg_data_uri(encode_jpeg(sheet, kSheetQuality)));
+  }
+  return {{"size", kThumbnail}, {"columns", kSheetColumns}, {"per_sheet", kSheetImages}, {"sheets", std::move(sheets)}};
+}
+
+/// All rows, or a sample of them in ascending order.
+std::vector<std::uint32_t> points_of_map(std::size_t rows, std::size_t most, std::uint64_t seed) {
+  std::vector<std::uint32_t> points(rows);
+  std::iota(points.begin(), points.end(), 0U);
+  if (rows <= most) return points;
+  Random random(seed, 0x6d617073);
+  for (std::size_t i = 0; i < most; ++i) std::swap(points[i], points[i + random.below(rows - i)]);
+  points.resize(most);
+  std::sort(points.begin(), points.end());
+  return points;
+}
+
+Embeddings some_rows(const Rows& rows, std::span<const std::uint32_t> points) {
+  Buffer<float> values(points.size() * rows.dimension());
+  for (std::size_t i = 0; i < points.size(); ++i) std::copy_n(rows[points[i]], rows.dimension(), values.data() + i * rows.dimension());
+  return {std::move(values), points.size(), rows.dimension()};
+}
+
+Json map_of(const EvaluatedSplit& split, std::span<const std::uint32_t> points, const Rows& rows, const NeighborLists& lists,
+            const TsneOptions& options, const Progress& progress) {
+  const TsneResult map = tsne(rows, lists, options, progress);
+  const auto [low_x, high_x] = std::minmax_element(map.x.begin(), map.x.end());
+  const auto [low_y, high_y] = std::minmax_element(map.y.begin(), map.y.end());
+  const double side = std::max({*high_x - *low_x, *high_y - *low_y, std::numeric_limits<double>::min()});
+  const auto placed = [&](const std::vector<double>& values, double low, double high) {
+    Json json = Json::array();
+    for (const double value : values) json.push_back(rounded((2 * value - low - high) / side));
+    return json;
+  };
+  Json labels = Json::array();
+  Json names = split.names.empty() ? Json() : Json::array();
+  Json neighbors = Json::array();
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    labels.push_back(split.classes[points[i]]);
+    if (!split.names.empty()) names.push_back(split.names[points[i]]);
+    const auto ids = lists.ids(i).first(std::min(kResults, lists.neighbors()));
+    neighbors.push_back(std::vector<std::uint32_t>(ids.begin(), ids.end()));
+  }
+  return {{"epoch", split.epoch},
+          {"evaluated_on", nullptr},
+          {"points", points.size()},
+          {"of", split.classes.size()},
+          {"x", placed(map.x, *low_x, *high_x)},
+          {"y", placed(map.y, *low_y, *high_y)},
+          {"label", std::move(labels)},
+          {"classes", split.class_names},
+          {"neighbors", std::move(neighbors)},
+          {"names", std::move(names)},
+          {"thumbnails", thumbnails(split, points, options.threads)}};
+}
+
+/// The map and the gallery: both are about the neighbours of the evaluated images.
+void add_neighborhoods(Json& run, const EvaluatedSplit& split, const PageOptions& options, const Progress& progress) {
+  const Rows& rows = split.embeddings.rows();
+  if (rows.size() < 2) return;
+  const unsigned threads = options.tsne.threads;
+  const auto lists_of = [&](const Rows& of, std::size_t neighbors) {
+    return ExactKnn({.neighbors = std::min(neighbors, of.size() - 1), .threads = threads}).neighbors(of, progress).lists;
+  };
+  const auto points = points_of_map(rows.size(), options.map_points, options.tsne.seed);
+  const bool all = points.size() == rows.size();
+  const std::size_t for_map = options.map && points.size() > 1 ? std::max(kResults, tsne_neighbors(points.size(), options.tsne)) : 0;
+  const NeighborLists lists = lists_of(rows, all ? std::max(kResults, for_map) : kResults);
+  run["gallery"] = gallery_of(split, lists);
+  if (for_map == 0) return;
+  if (all) {
+    run["map"] = map_of(split, points, rows, lists, options.tsne, progress);
+  } else {
+    const Embeddings some = some_rows(rows, points);
+    run["map"] = map_of(split, points, some.rows(), lists_of(some.rows(), for_map), options.tsne, progress);
+  }
+}
+
+Json paper_of(const std::string& dataset, const std::string& system) {
+  const auto table = paper_table(dataset);
+  if (table.empty()) return {};
+  Json rows = Json::array();
+  Json own;
+  for (const PaperRow& row : table) {
+    if (row.system == system) own = rows.size();
+    const auto share = [](double percent) { return std::round(percent * 100) / 1e4; };
+    rows.push_back({{"name", row.name},
+                    {"system", row.system},
+                    {"recall@1", share(row.recall_at_1)},
+                    {"recall@2", share(row.recall_at_2)},
+                    {"recall@4", share(row.recall_at_4)},
+                    {"recall@8", share(row.recall_at_8)},
+                    {"nmi", share(row.nmi)}});
+  }
+  return {{"rows", std::move(rows)}, {"row_of_system", std::move(own)}};
+}
+
+std::string folder_name(const std::filesystem::path& run) {
+  std::error_code none;
+  std::filesystem::path full = std::filesystem::weakly_canonical(run, none);  // for names such as "." and "runs/a/"
+  if (full.empty()) full = run;
+  return full.has_filename() ? full.filename().string() : full.parent_path().filename().string();
+}
+
+Json read_run(const std::filesystem::path& path, const PageOptions& options, const Progress& progress, Problems& problems) {
+  const Json settings = read_settings(path, problems);
+  std::vector<Json> log = read_log(path, problems);
+  const auto text = [&](const char* name) { return settings.contains(name) && settings[name].is_string() ? settings[name] : Json(); };
+  const auto number = [&](const char* name) { return settings.contains(name) && settings[name].is_number() ? settings[name] : Json(); };
+  const std::int64_t last = log.empty() ? -1 : log.back()["epoch"].get<std::int64_t>();
+  const Json planned = number("epochs");
+  const Json dataset = text("dataset");
+  const Json system = text("system");
+  const std::string system_name = system.is_null() ? "" : system.get<std::string>();
+  Json run{{"name", folder_name(path)},
+           {"path", path.string()},
+           {"dataset", dataset},
+           {"system", system},
+           {"settings", settings},
+           {"finished", planned.is_number() && last >= planned.get<std::int64_t>()},
+           {"epochs_planned", planned},
+           {"target_error", system_name.ends_with("-adaptive") ? number("target-error") : Json()},
+           {"paper", dataset.is_null() ? Json() : paper_of(dataset.get<std::string>(), system_name)},
+           {"epochs", nullptr},
+           {"map", nullptr},
+           {"triplets", read_triplets(path, last, problems)},
+           {"gallery", nullptr}};
+  if (const auto split = read_evaluated(path, last, problems)) add_neighborhoods(run, *split, options, progress);
+  if (!run["map"].is_null())
+    for (const Json& epoch : log)
+      if (epoch["epoch"] == run["map"]["epoch"] && epoch.contains("evaluated_on")) run["map"]["evaluated_on"] = epoch["evaluated_on"];
+  run["epochs"] = std::move(log);
+  return run;
+}
+
+/// Nothing in it ends the script element it stands in, or a line of JavaScript.
+std::string safe_in_script(const std::string& json) {
+  std::string safe;
+  safe.reserve(json.size());
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const std::string_view rest = std::string_view(json).substr(i);
+    if (json[i] == '<') {
+      safe += "\\u003c";
+    } else if (rest.starts_with("\xe2\x80\xa8") || rest.starts_with("\xe2\x80\xa9")) {
+      safe += rest[2] == '\xa8' ? "\\u2028" : "\\u2029";
+      i += 2;
+    } else {
+      safe += json[i];
+    }
+  }
+  return safe;
+}
+
+}  // namespace
+
+void PageOptions::validate() const {
+  if (map_points < 1 || map_points > 100000)
+    throw InvalidArgument(fmt::format("map_points is {}; it must be from 1 to 100000", map_points));
+  if (!(refresh_seconds >= 0 && std::isfinite(refresh_seconds)))
+    throw InvalidArgument(fmt::format("refresh_seconds is {}; it must be at least 0 and finite", refresh_seconds));
+  tsne.validate();
+}
+
+PageData page_data(std::span<const std::filesystem::path> runs, const PageOptions& options, const Progress& progress) {
+  options.validate();
+  if (runs.empty()) throw InvalidArgument("runs are none; there must be at least one");
+  PageData data;
+  Json list = Json::array();
+  for (const std::filesystem::path& run : runs) list.push_back(read_run(run, options, progress, data.problems));
+  for (std::size_t i = 0; i < list.size(); ++i)
+    for (std::size_t j = 0; j < list.size(); ++j)
+      if (i != j && folder_name(runs[i]) == folder_name(runs[j])) list[i]["name"] = list[i]["path"];
+  const Json json{{"format", 1},
+                  {"generator", options.generator},
+                  {"refresh_seconds", options.refresh_seconds > 0 ? Json(options.refresh_seconds) : Json()},
+                  {"problems", data.problems},
+                  {"runs", std::move(list)}};
+  // Names of files may be no text at all; what is none is replaced.
+  data.json = safe_in_script(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return data;
+}
+
+std::string fill_page(std::string_view page, std::string_view json) {
+  constexpr std::string_view kId = "id=\"report-data\"";
+  constexpr std::string_view kNothing = "null";
+  // The page's own scripts may speak of the element, so it is not the id alone that counts.
+  std::size_t end = std::string_view::npos;
+  for (std::size_t id = page.find(kId); id != std::string_view::npos; id = page.find(kId, id + 1)) {
+    end = page.find('>', id);
+    if (end != std::string_view::npos && page.substr(end + 1).starts_with("null</script>")) break;
+    end = std::string_view::npos;
+  }
+  if (end == std::string_view::npos)
+    throw InvalidArgument(R"(the page has no place for the data: <script id="report-data" type="application/json">null</script>)");
+  std::string filled;
+  filled.reserve(page.size() + json.size());
+  filled.append(page.substr(0, end + 1)).append(json).append(page.substr(end + 1 + kNothing.size()));
+  return filled;
+}
+
+}  // namespace smartmine
