@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Set-up, build and the main job: trains a small network on characters that it draws itself, by smart mining, and prints how well it tells
-# characters apart that it has never seen.
+# characters apart that it has never seen. Ends with a page that shows how.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,8 +11,14 @@ cmake --build --preset release --target smartmine
 mkdir -p build/demo
 cd build/demo
 echo
-echo "\$ smartmine train"
-../release/smartmine train
+number=1
+while [ -e "runs/glyphs-$number" ]; do number=$((number + 1)); done
+run=runs/glyphs-$number
+echo "\$ smartmine train --output $run"
+../release/smartmine train --output "$run"
 echo
-echo "The run is in build/demo/runs. For your own images, a folder a class:"
+echo "\$ smartmine report $run --output report.html"
+../release/smartmine report "$run" --output report.html || echo "(the run is good all the same)"
+echo
+echo "The run is in build/demo/$run, the page is build/demo/report.html. For your own images, a folder a class:"
 echo "  build/release/smartmine train --dataset folder --data-root photos --output run"

@@ -86,8 +86,7 @@ class FollowingPage {
     if (!wanted_) return;
     constexpr double kRefreshSeconds = 10;
     try {
-      write_report({run_}, page_, path(),
-                   {.map = map, .refresh_seconds = goes_on ? kRefreshSeconds : 0, .generator = {}, .tsne = {.threads = threads_}},
+      write_report({run_}, page_, path(), {.map = map, .refresh_seconds = goes_on ? kRefreshSeconds : 0, .tsne = {.threads = threads_}},
                    progress);
     } catch (const IoError& error) {
       warn(fmt::format("note: the report was not written: {}", error.what()));  // the training is worth more

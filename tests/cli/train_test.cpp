@@ -197,6 +197,43 @@ TEST_F(Train, SaysThatATableDisagreesWithTheFolder) {
   expect_refused(1, "class10/99.png", {});
 }
 
+TEST_F(Train, LeavesWhatAReportNeeds) {
+  ASSERT_EQ(run("run", {"--quiet"}).status, 0);
+  write_text(folder_ / "page.html", "<script id=\"report-data\" type=\"application/json\">null</script>");
+  const Outcome outcome = smartmine({"report", folder_ / "run", "--template", folder_ / "page.html", "--output", folder_ / "report.html"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err.find("note"), std::string::npos) << outcome.err;
+  const std::string page = file("report.html");
+  const std::size_t begin = page.find('{');
+  const json data = json::parse(page.substr(begin, page.rfind('}') + 1 - begin));
+  const json& made = data.at("runs").at(0);
+  EXPECT_TRUE(data.at("problems").empty());
+  EXPECT_EQ(made.at("finished"), true);
+  EXPECT_EQ(made.at("map").at("points"), 36);
+  EXPECT_EQ(made.at("map").at("names").at(0), "class16/0.png");
+  EXPECT_EQ(made.at("map").at("classes").at(0), "class16");
+  EXPECT_EQ(made.at("map").at("thumbnails").at("sheets").size(), 1U);
+  EXPECT_EQ(made.at("triplets").at("anchors").size(), 6U);
+  for (const json& anchor : made.at("triplets").at("anchors"))
+    for (const json& epoch : anchor.at("epochs"))
+      for (const json& triplet : epoch.at("random")) {
+        EXPECT_EQ(triplet.at("positive").at("class"), anchor.at("class"));
+        EXPECT_NE(triplet.at("negative").at("class"), anchor.at("class"));
+      }
+  EXPECT_TRUE(made.at("gallery").at("queries").at(0).at("image").is_string());
+}
+
+TEST_F(Train, DrawsAPageAsItGoesOrSaysThatThereIsNone) {
+  const Outcome outcome = run("run", {"--report", "--quiet"});
+  if (outcome.status == 0) {
+    EXPECT_THAT(file("run/report.html"), AllOf(HasSubstr("\"refresh_seconds\":null"), HasSubstr("\"points\":36")));
+  } else {
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("was built without the report page"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  }
+}
+
 class TrainLong : public Train {
  protected:
   std::vector<std::string> long_command(const std::string& run) { return command(run, {"--epochs", "12", "--quiet"}); }

@@ -8,6 +8,9 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -88,7 +91,22 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
     EXPECT_EQ(record.mining.has_value(), triplets);
     EXPECT_EQ(record.kappa.has_value(), GetParam().find("fanng") != std::string::npos && record.epoch > config_.warmup_epochs);
     EXPECT_EQ(record.mined_share() > 0, record.kappa.has_value());
+    EXPECT_EQ(record.loss_part_sums.contains("triplet"), triplets);
+    EXPECT_EQ(record.loss_part_sums.contains("global"), triplets && GetParam().find("global") != std::string::npos);
+    EXPECT_EQ(record.distances.has_value(), triplets);
+    if (!triplets) continue;
+    double sum = 0;
+    for (const auto& [part, value] : record.loss_part_sums) sum += value;
+    EXPECT_NEAR(sum, record.loss_sum, 1e-5 * record.loss_sum);
+    EXPECT_EQ(std::accumulate(record.distances->positive.begin(), record.distances->positive.end(), std::uint64_t{0}), 36U);
+    EXPECT_EQ(std::accumulate(record.distances->negative.begin(), record.distances->negative.end(), std::uint64_t{0}), 36U);
   }
+  for (const EpochRecord& record : run.log()) {
+    ASSERT_TRUE(record.validation_error);
+    EXPECT_GE(*record.validation_error, 0);
+    EXPECT_LE(*record.validation_error, 1);
+  }
+  EXPECT_EQ(std::filesystem::exists(root_ / "run/report/triplets-0002.json"), triplets);
   EXPECT_TRUE(std::filesystem::exists(root_ / "run/embeddings/epoch-0002.npy"));
   EXPECT_TRUE(std::filesystem::exists(root_ / "run/embeddings/epoch-0004.npy"));
   EXPECT_EQ(std::filesystem::exists(root_ / "run/triplets/epoch-0002.npy"), triplets);
@@ -148,11 +166,48 @@ TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
     EXPECT_EQ(model_bytes(name), model_bytes("whole")) << "stopped after " << stop << " events";
     EXPECT_EQ(bytes_of(root_ / name / "checkpoint/optimizer.safetensors"), bytes_of(root_ / "whole/checkpoint/optimizer.safetensors"));
     EXPECT_EQ(metrics(name), metrics("whole")) << "stopped after " << stop << " events";
+    for (const char* file : {"evaluation.json", "evaluation.jpegs", "triplets-0002.json", "triplets-0003.json", "triplets-0004.json"}) {
+      EXPECT_FALSE(bytes_of(root_ / name / "report" / file).empty()) << file;
+      EXPECT_EQ(bytes_of(root_ / name / "report" / file), bytes_of(root_ / "whole/report" / file)) << file;
+    }
+    for (std::size_t i = 1; i < whole.log().size(); ++i) {
+      EXPECT_EQ(reopened.log()[i].loss_part_sums, whole.log()[i].loss_part_sums);
+      EXPECT_EQ(reopened.log()[i].distances->positive, whole.log()[i].distances->positive);
+      EXPECT_EQ(reopened.log()[i].validation_error, whole.log()[i].validation_error);
+    }
   }
   EXPECT_GE(cut_runs, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Index, Resuming, ::testing::Values("exact", "fanng"), [](const auto& name) { return std::string(name.param); });
+
+TEST_F(Training, KeepsTheLastEmbeddingsAndTripletsOfFixedAnchorsForAReport) {
+  RunDirectory run = new_run("run");
+  Trainer trainer(config_, run);
+  trainer.run([&](const EpochRecord& record) {
+    std::set<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(root_ / "run/embeddings")) files.insert(entry.path().filename().string());
+    EXPECT_EQ(files, (std::set<std::string>{"labels.npy", "epoch-000" + std::to_string(record.epoch) + ".npy"}));
+  });
+  std::set<std::string> anchors;
+  for (const int epoch : {2, 3, 4}) {
+    const auto json = nlohmann::json::parse(bytes_of(root_ / ("run/report/triplets-000" + std::to_string(epoch) + ".json")));
+    EXPECT_EQ(json.at("anchors").size(), 6U);
+    std::set<std::string> classes;
+    for (const auto& anchor : json.at("anchors")) {
+      anchors.insert(anchor.at("name").get<std::string>());
+      classes.insert(anchor.at("class").get<std::string>());
+      ASSERT_EQ(anchor.at("mined").size(), 1U);
+      const auto& triplet = anchor.at("mined").at(0);
+      if (triplet.at("kind") != "mined") continue;
+      EXPECT_EQ(triplet.at("positive").at("class"), anchor.at("class"));
+      EXPECT_NE(triplet.at("negative").at("class"), anchor.at("class"));
+      EXPECT_GT(triplet.at("positive").at("distance").get<double>(), 0);
+    }
+    EXPECT_EQ(classes.size(), 6U);  // as many as there are
+  }
+  EXPECT_EQ(anchors.size(), 6U);  // the same in every epoch
+}
 
 TEST_F(Training, IsResumedOnlyOnTheSameData) {
   RunDirectory run = new_run("run");

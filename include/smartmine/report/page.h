@@ -17,7 +17,7 @@ struct PageOptions {
   bool map = true;                 ///< Whether to make a t-SNE map, which takes by far the longest.
   std::size_t map_points = 10000;  ///< Most points on it; of a larger split a sample is drawn. 1 to 100000.
   double refresh_seconds = 0;      ///< How often the page is to reload itself; 0: not.
-  std::string generator;           ///< Who made it, such as "smartmine 0.1.0".
+  std::string generator = {};      ///< Who made it, such as "smartmine 0.1.0".
   TsneOptions tsne;                ///< Its threads and seed are those of everything else, too.
   void validate() const;           ///< Throws InvalidArgument naming the field, its value and the allowed range.
 };
