@@ -48,7 +48,8 @@ void add_distances(Json& json, const char* name, const Quantiles& quantiles) {
 }  // namespace
 
 std::size_t DistanceCounts::bin(double squared_distance) {
-  return static_cast<std::size_t>(std::clamp(squared_distance / kMax * kBins, 0.0, static_cast<double>(kBins - 1)));
+  if (!(squared_distance > 0)) return 0;
+  return static_cast<std::size_t>(std::min(squared_distance / kMax * kBins, static_cast<double>(kBins - 1)));
 }
 
 double EpochRecord::seconds() const {
