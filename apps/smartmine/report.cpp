@@ -61,8 +61,7 @@ std::string read_page(const std::string& file) {
   }
   if (page_template().empty())
     throw IoError(
-        "this smartmine was built without the report page, for there was no npm; install nodejs and npm (scripts/setup.sh does), then run "
-        "cmake and build again");
+        "this smartmine was built without the report page; install nodejs and npm (scripts/setup.sh does), then run cmake and build again");
   return std::string(page_template());
 }
 

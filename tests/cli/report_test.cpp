@@ -100,7 +100,7 @@ TEST_F(Report, HasAPageOfItsOwnOrSaysWhatIsMissing) {
     EXPECT_THAT(read_text(folder_ / "report.html"), HasSubstr("\"generator\":\"smartmine "));
   } else {
     EXPECT_EQ(outcome.status, 1);
-    EXPECT_THAT(outcome.err, HasSubstr("was built without the report page, for there was no npm; install nodejs and npm"));
+    EXPECT_THAT(outcome.err, HasSubstr("was built without the report page; install nodejs and npm"));
   }
 }
 
