@@ -31,7 +31,7 @@ class Checksum {
       step(word);
     }
     std::uint64_t word = bytes;
-    std::memcpy(&word, at, bytes);
+    if (bytes > 0) std::memcpy(&word, at, bytes);  // an empty part may be at no place at all
     step(word ^ (static_cast<std::uint64_t>(bytes) << 56));
   }
   std::uint64_t value() const { return hash_ ^ (hash_ >> 32); }

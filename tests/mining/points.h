@@ -13,8 +13,8 @@
 
 namespace smartmine::test {
 
-/// Labelled points that own their values.
-struct Points {
+/// Points with labels that own their values.
+struct LabelledPoints {
   std::size_t dimension = 0;
   std::vector<float> values;
   std::vector<std::int64_t> labels;
@@ -32,8 +32,8 @@ struct Points {
 };
 
 /// Normal clouds, one a class, that overlap more the larger `spread` is; class sizes differ, some classes have one member.
-inline Points clouds(std::size_t size, std::size_t classes, double spread, std::uint64_t seed, std::size_t dimension = 4) {
-  Points points;
+inline LabelledPoints clouds(std::size_t size, std::size_t classes, double spread, std::uint64_t seed, std::size_t dimension = 4) {
+  LabelledPoints points;
   points.dimension = dimension;
   for (std::size_t i = 0; i < size; ++i) {
     Random random(seed, 1, i);
@@ -47,7 +47,7 @@ inline Points clouds(std::size_t size, std::size_t classes, double spread, std::
 }
 
 /// The nearest others of the points `of` by looking at all of them, equal distances by id.
-inline NeighborLists brute_lists(const Points& points, std::span<const std::uint32_t> of, std::size_t neighbors) {
+inline NeighborLists brute_lists(const LabelledPoints& points, std::span<const std::uint32_t> of, std::size_t neighbors) {
   NeighborLists lists(of.size(), neighbors);
   for (std::size_t i = 0; i < of.size(); ++i) {
     std::vector<std::pair<float, std::uint32_t>> all;
@@ -62,7 +62,7 @@ inline NeighborLists brute_lists(const Points& points, std::span<const std::uint
   return lists;
 }
 
-inline NeighborLists brute_lists(const Points& points, std::size_t neighbors) {
+inline NeighborLists brute_lists(const LabelledPoints& points, std::size_t neighbors) {
   std::vector<std::uint32_t> all(points.size());
   std::iota(all.begin(), all.end(), 0U);
   return brute_lists(points, all, neighbors);

@@ -16,7 +16,7 @@ namespace {
 
 using test::chi_square_excess;
 using test::clouds;
-using test::Points;
+using test::LabelledPoints;
 using testing::HasSubstr;
 
 template <class Call>
@@ -30,8 +30,8 @@ std::string message_of(const Call& call) {
 }
 
 /// Points on a grid, so that distances are often equal and sometimes 0.
-Points grid(std::size_t size, std::uint64_t seed) {
-  Points points = clouds(size, 8, 1.0, seed, 2);
+LabelledPoints grid(std::size_t size, std::uint64_t seed) {
+  LabelledPoints points = clouds(size, 8, 1.0, seed, 2);
   for (float& value : points.values) value = std::round(2 * value) / 2;
   return points;
 }
@@ -76,7 +76,7 @@ TEST(RandomMiner, DrawsEveryPartUniformly) {
 }
 
 TEST(RandomMiner, TakesEachAnchorOnceInRandomOrderUnlessToldOtherwise) {
-  const Points points = clouds(1000, 10, 1.0, 2);
+  const LabelledPoints points = clouds(1000, 10, 1.0, 2);
   const LabelIndex index(points.labels);
   const MinedTriplets random = RandomMiner({}).select(index);
   std::set<std::uint32_t> anchors;
@@ -91,7 +91,7 @@ TEST(RandomMiner, TakesEachAnchorOnceInRandomOrderUnlessToldOtherwise) {
 }
 
 TEST(RandomMiner, GivesTheSameTripletsAtAnyNumberOfThreadsAndOthersForAnotherSeed) {
-  const Points points = clouds(5000, 50, 1.0, 3);
+  const LabelledPoints points = clouds(5000, 50, 1.0, 3);
   const LabelIndex index(points.labels);
   const auto one = RandomMiner({.count = 12345, .seed = 3, .threads = 1}).select(index).triplets;
   for (const unsigned threads : {2U, 3U, 8U})
@@ -101,7 +101,7 @@ TEST(RandomMiner, GivesTheSameTripletsAtAnyNumberOfThreadsAndOthersForAnotherSee
 
 TEST(HardestTriplets, AreTheFarthestPositiveAndTheNearestNegativeOfAll) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
-    const Points points = seed % 2 == 0 ? grid(150 + seed, seed) : clouds(150 + seed, 12, 1.0, seed, 7);
+    const LabelledPoints points = seed % 2 == 0 ? grid(150 + seed, seed) : clouds(150 + seed, 12, 1.0, seed, 7);
     const LabelIndex index(points.labels);
     std::vector<Triplet> expected;
     for (std::uint32_t a = 0; a < points.size(); ++a) {
@@ -128,7 +128,7 @@ TEST(HardestTriplets, AreTheFarthestPositiveAndTheNearestNegativeOfAll) {
 TEST(SemihardTriplets, AreTheNearestNegativesFartherThanThePositiveOrTheFarthestOnes) {
   std::size_t without = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const Points points = seed % 2 == 0 ? grid(60, seed) : clouds(60, 6, 1.5, seed, 3);
+    const LabelledPoints points = seed % 2 == 0 ? grid(60, seed) : clouds(60, 6, 1.5, seed, 3);
     std::vector<Triplet> expected;
     for (std::uint32_t a = 0; a < points.size(); ++a)
       for (std::uint32_t p = 0; p < points.size(); ++p) {
@@ -158,7 +158,7 @@ TEST(SemihardTriplets, AreTheNearestNegativesFartherThanThePositiveOrTheFarthest
 
 TEST(HardPairs, AreTheTopOfTheSortedSample) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    const Points points = seed % 2 == 0 ? grid(300, seed) : clouds(300, 20, 1.0, seed, 5);
+    const LabelledPoints points = seed % 2 == 0 ? grid(300, seed) : clouds(300, 20, 1.0, seed, 5);
     const LabelIndex index(points.labels);
     const HardPairsOptions options{.sampled = 4000, .kept = 300, .seed = seed, .threads = 2};
     const HardPairs hard = hard_pairs(points.rows(), index, options);
@@ -186,7 +186,7 @@ TEST(HardPairs, AreTheTopOfTheSortedSample) {
 }
 
 TEST(HardPairs, HoldTheHardestPairsOfAllOnceTheSampleIsLargeEnough) {
-  const Points points = clouds(40, 4, 1.0, 9, 3);
+  const LabelledPoints points = clouds(40, 4, 1.0, 9, 3);
   const LabelIndex index(points.labels);
   float farthest_positive = 0;
   float nearest_negative = std::numeric_limits<float>::infinity();
@@ -224,7 +224,7 @@ TEST(HardPairs, AreSampledUniformlyAndTheSameAtAnyNumberOfThreads) {
 }
 
 TEST(Selections, RefuseBadInputByName) {
-  const Points points = clouds(20, 3, 1.0, 1, 2);
+  const LabelledPoints points = clouds(20, 3, 1.0, 1, 2);
   const LabelIndex index(points.labels);
   const Rows fewer(points.values.data(), 19, 2);
   EXPECT_THAT(message_of([&] { hardest_triplets(fewer, index); }), HasSubstr("20 labels but 19 embeddings"));
@@ -236,7 +236,7 @@ TEST(Selections, RefuseBadInputByName) {
   EXPECT_THAT(message_of([&] { RandomMiner({.count = static_cast<std::size_t>(-1)}); }),
               HasSubstr("count is 18446744073709551615; it must be at most 1099511627776"));
   EXPECT_NO_THROW((RandomMinerOptions{.count = std::size_t{1} << 40}).validate());
-  Points broken = points;
+  LabelledPoints broken = points;
   broken.values[13] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(message_of([&] { hardest_triplets(broken.rows(), index); }), HasSubstr("row 6, column 1"));
   EXPECT_THAT(message_of([&] { semihard_triplets(broken.rows(), index); }), HasSubstr("row 6, column 1"));

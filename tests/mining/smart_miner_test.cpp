@@ -19,7 +19,7 @@ namespace {
 using test::brute_lists;
 using test::chi_square_excess;
 using test::clouds;
-using test::Points;
+using test::LabelledPoints;
 using testing::HasSubstr;
 
 template <class Call>
@@ -40,7 +40,7 @@ struct Expected {
 };
 
 /// The paper's algorithm "Triplet Selection" with its lists spelled out: `count` triplets of one anchor, all mined.
-std::vector<Expected> select_by_the_paper(const Points& points, std::uint32_t anchor, std::span<const std::uint32_t> ids,
+std::vector<Expected> select_by_the_paper(const LabelledPoints& points, std::uint32_t anchor, std::span<const std::uint32_t> ids,
                                           std::span<const float> distances, const SmartMinerOptions& options, std::size_t count,
                                           const std::vector<std::size_t>& uses = {}) {
   struct Positive {
@@ -109,7 +109,7 @@ std::vector<Expected> select_by_the_paper(const Points& points, std::uint32_t an
 }
 
 /// Everything that must be true of a selection, against the reference. Returns what went wrong first, or nothing.
-std::string compare_with_the_paper(const Points& points, const NeighborLists& lists, const SmartMinerOptions& options,
+std::string compare_with_the_paper(const LabelledPoints& points, const NeighborLists& lists, const SmartMinerOptions& options,
                                    const MinedTriplets& mined) {
   const LabelIndex index(points.labels);
   const std::vector<std::uint32_t> anchors = index.anchors();
@@ -176,7 +176,7 @@ TEST(SmartMiner, SelectsWhatThePaperSelectsOverManySeedsAndOptions) {
     for (const double kappa : {0.3, 1.0, 1.5, 4.0, 30.0})
       for (const std::size_t per_anchor : {1, 2, 5}) {
         Random random(seed, 99, runs++);
-        const Points points = clouds(60 + random.below(60), 3 + random.below(15), 0.3 + 1.5 * random.uniform(), seed);
+        const LabelledPoints points = clouds(60 + random.below(60), 3 + random.below(15), 0.3 + 1.5 * random.uniform(), seed);
         const NeighborLists lists = brute_lists(points, 5 + random.below(35));
         const SmartMinerOptions options{.kappa = kappa,
                                         .triplets_per_anchor = per_anchor,
@@ -199,7 +199,7 @@ TEST(SmartMiner, SelectsWhatThePaperSelectsAmongDuplicatesAndTies) {
   // Points on a small grid: many distances are equal and many are 0.
   std::size_t duplicates = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    Points points = clouds(80, 6, 1.0, seed, 2);
+    LabelledPoints points = clouds(80, 6, 1.0, seed, 2);
     for (float& value : points.values) value = std::round(value);
     const NeighborLists lists = brute_lists(points, 30);
     for (const bool skip : {false, true}) {
@@ -221,13 +221,13 @@ TEST(SmartMiner, SelectsWhatThePaperSelectsAmongDuplicatesAndTies) {
 }
 
 /// The dozen points of docs/mining.md: the anchor 0, its positives 1 and 2, four negatives around, five points far off.
-Points dozen() {
+LabelledPoints dozen() {
   return {
       2, {0, 0, 1, 0, -1, -2, 0.5, 0.5, -1, 1, 1.5, -0.5, 1, 1.5, 4, 3, 5, 1, -4, 3, -5, -1, 3, -4}, {1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3}};
 }
 
 TEST(SmartMiner, FindsNothingInsideALargeBoundaryAndOneViolatingTripletBeyondASmallerOne) {
-  const Points points = dozen();
+  const LabelledPoints points = dozen();
   const NeighborLists lists = brute_lists(points, 6);
   EXPECT_THAT(lists.ids(0), testing::ElementsAre(3, 1, 4, 5, 6, 2));
   EXPECT_THAT(lists.distances(0), testing::ElementsAre(0.5F, 1.0F, 2.0F, 2.5F, 3.25F, 5.0F));
@@ -245,7 +245,7 @@ TEST(SmartMiner, FindsNothingInsideALargeBoundaryAndOneViolatingTripletBeyondASm
 
 TEST(SmartMiner, TakesTheBoundItselfAsBeyond) {
   // Distances 1 and 2: with kappa 2 the negative lies exactly on the boundary, which is not nearer than it.
-  const Points points{1, {0, 1, -std::sqrt(2.0F), 3}, {1, 1, 2, 1}};
+  const LabelledPoints points{1, {0, 1, -std::sqrt(2.0F), 3}, {1, 1, 2, 1}};
   NeighborLists lists = brute_lists(points, 3);
   lists.distances(0)[1] = 2.0F;
   EXPECT_EQ(SmartMiner({.kappa = 2}).select(lists, points.labels).triplets[0], (Triplet{0, 3, 2}));
@@ -255,7 +255,7 @@ TEST(SmartMiner, TakesTheBoundItselfAsBeyond) {
 TEST(SmartMiner, TakesAPositiveNearerThanTheNegativeOnlyWhenAskedTo) {
   // The list of point 0 holds its whole class, at 1 and 1.21 (d2), and a negative behind it, at 1.44 or far off.
   for (const float negative : {1.2F, 3.0F}) {
-    const Points points{1, {0, 1, 1.1F, -negative, 20, 21}, {1, 1, 1, 2, 2, 3}};
+    const LabelledPoints points{1, {0, 1, 1.1F, -negative, 20, 21}, {1, 1, 1, 2, 2, 3}};
     const NeighborLists lists = brute_lists(points, 4);
     const SmartMinerOptions strict{.kappa = 1.1};
     const MinedTriplets by_the_letter = SmartMiner(strict).select(lists, points.labels);
@@ -285,7 +285,7 @@ auto contents(const MinedTriplets& mined) {
 }
 
 TEST(SmartMiner, GivesTheSameResultAtAnyNumberOfThreads) {
-  const Points points = clouds(5000, 40, 1.2, 3, 3);
+  const LabelledPoints points = clouds(5000, 40, 1.2, 3, 3);
   const NeighborLists lists = brute_lists(points, 20);
   const Rows rows = points.rows();
   for (const std::size_t cap : {0, 3})
@@ -304,7 +304,7 @@ TEST(SmartMiner, GivesTheSameResultAtAnyNumberOfThreads) {
 }
 
 TEST(SmartMiner, AnotherSeedDrawsOtherRandomTripletsButMinesTheSame) {
-  const Points points = clouds(2000, 20, 1.5, 4, 3);
+  const LabelledPoints points = clouds(2000, 20, 1.5, 4, 3);
   const NeighborLists lists = brute_lists(points, 20);
   const MinedTriplets a = SmartMiner({.kappa = 2, .seed = 1}).select(lists, points.labels);
   const MinedTriplets b = SmartMiner({.kappa = 2, .seed = 2}).select(lists, points.labels);
@@ -325,7 +325,7 @@ TEST(SmartMiner, AnotherSeedDrawsOtherRandomTripletsButMinesTheSame) {
 
 TEST(SmartMiner, CountsEveryStatistic) {
   for (const bool with_rows : {false, true}) {
-    const Points points = clouds(600, 30, 0.9, 5, 3);
+    const LabelledPoints points = clouds(600, 30, 0.9, 5, 3);
     const NeighborLists lists = brute_lists(points, 16);
     const Rows rows = points.rows();
     const SmartMinerOptions options{.kappa = 2, .triplets_per_anchor = 2, .mined_fraction = 0.9, .min_negative_rank = 3};
@@ -412,7 +412,7 @@ TEST(SmartMiner, CountsEveryStatistic) {
 }
 
 TEST(SmartMiner, HitsTheShareExactlyAndScattersIt) {
-  const Points points = clouds(3000, 10, 0.6, 6, 2);
+  const LabelledPoints points = clouds(3000, 10, 0.6, 6, 2);
   const NeighborLists lists = brute_lists(points, 30);
   for (const double share : {0.0, 0.02, 0.5, 0.9, 1.0}) {
     const MinedTriplets mined = SmartMiner({.kappa = 1.5, .mined_fraction = share}).select(lists, points.labels);
@@ -430,7 +430,7 @@ TEST(SmartMiner, HitsTheShareExactlyAndScattersIt) {
 TEST(SmartMiner, DrawsOutsidePositivesUniformly) {
   // The anchor's list: a positive, then a negative beyond the bound, and no positive behind it.
   for (const std::size_t class_size : {8, 40}) {  // hardly more than the list's positives; many more
-    Points points{1, {0}, {1}};
+    LabelledPoints points{1, {0}, {1}};
     for (std::size_t i = 1; i < class_size; ++i) {
       points.values.push_back(i <= 6 ? 0.1F * static_cast<float>(i) : 50.0F + static_cast<float>(i));
       points.labels.push_back(1);
@@ -454,7 +454,7 @@ TEST(SmartMiner, DrawsOutsidePositivesUniformly) {
 TEST(SmartMiner, DrawsTheFewPositivesALongListLeavesUniformly) {
   // Point 0's list: 30 of its class, then three negatives. Five of the class are left, their ids scattered over it.
   const std::set<std::uint32_t> left{2, 9, 17, 18, 35};
-  Points points{1, {0}, {1}};
+  LabelledPoints points{1, {0}, {1}};
   for (std::uint32_t i = 1; i < 36; ++i) {
     points.values.push_back(left.contains(i) ? 90.0F + static_cast<float>(i) : 0.1F + 0.01F * static_cast<float>(36 - i));
     points.labels.push_back(1);
@@ -481,7 +481,7 @@ TEST(SmartMiner, DrawsTheFewPositivesALongListLeavesUniformly) {
 
 TEST(SmartMiner, DrawsRandomTripletsUniformly) {
   const std::vector<std::int64_t> labels{3, 1, 3, 2, 1, 3, 2, 2, 3, 9};
-  Points points{1, {}, labels};
+  LabelledPoints points{1, {}, labels};
   for (std::size_t i = 0; i < labels.size(); ++i) points.values.push_back(static_cast<float>(i));
   const NeighborLists lists = brute_lists(points, 3);
   std::map<std::uint32_t, int> positives;
@@ -506,7 +506,7 @@ TEST(SmartMiner, DrawsRandomTripletsUniformly) {
 }
 
 TEST(SmartMiner, GivesAnAnchorEachNegativeOnceAsLongAsThereAreAny) {
-  const Points points = clouds(40, 3, 1.0, 8, 2);
+  const LabelledPoints points = clouds(40, 3, 1.0, 8, 2);
   const LabelIndex index(points.labels);
   std::size_t largest = 0;
   for (std::uint32_t c = 0; c < index.classes(); ++c) largest = std::max(largest, index.class_size(c));
@@ -525,7 +525,7 @@ TEST(SmartMiner, KeepsHubsUnderTheCap) {
   // Two points in the middle of a cloud of many dimensions: nearer to everyone than the cloud's points are to each
   // other. A class has two points close together and two far out, beyond the ends of the lists.
   constexpr std::size_t kDimension = 20;
-  Points points{kDimension, {}, {}};
+  LabelledPoints points{kDimension, {}, {}};
   for (std::uint64_t c = 0; c < 50; ++c)
     for (std::uint64_t i = 0; i < 4; ++i) {
       Random centre(1, 1, c);
@@ -557,7 +557,7 @@ TEST(SmartMiner, KeepsHubsUnderTheCap) {
 }
 
 TEST(SmartMiner, AsksForLongerListsForJustTheAnchorsThatNeedThem) {
-  const Points points = clouds(400, 25, 1.0, 9, 3);
+  const LabelledPoints points = clouds(400, 25, 1.0, 9, 3);
   const NeighborLists lists = brute_lists(points, 5);
   const std::vector<std::uint32_t> anchors = LabelIndex(points.labels).anchors();
   for (const std::size_t longest : {0, 30}) {
@@ -608,7 +608,7 @@ TEST(SmartMiner, AsksForLongerListsForJustTheAnchorsThatNeedThem) {
 }
 
 TEST(SmartMiner, RefusesLongerListsOfAnotherShape) {
-  const Points points = clouds(100, 10, 1.0, 9, 3);
+  const LabelledPoints points = clouds(100, 10, 1.0, 9, 3);
   const NeighborLists lists = brute_lists(points, 3);
   SmartMinerOptions options{.kappa = 3};
   options.longer_lists = [&](std::span<const std::uint32_t> of, std::size_t) { return brute_lists(points, of, 4); };
@@ -625,7 +625,7 @@ TEST(SmartMiner, SuggestsALengthThatDoes) {
   std::size_t suggestions = 0;
   for (std::uint64_t seed = 1; seed <= 6; ++seed)
     for (const std::size_t neighbors : {4, 8, 16}) {
-      const Points points = clouds(1500, 30, 1.1, seed, 4);
+      const LabelledPoints points = clouds(1500, 30, 1.1, seed, 4);
       const auto short_share = [](const MiningStats& stats) {
         return static_cast<double>(stats.lists_without_positive + stats.lists_without_negative) / static_cast<double>(stats.lists_walked);
       };
@@ -652,7 +652,7 @@ TEST(SmartMiner, SuggestsALengthThatDoes) {
 }
 
 TEST(SmartMiner, SaysSoWhenNoLengthWouldDo) {
-  const Points points = clouds(60, 4, 1.0, 2, 2);
+  const LabelledPoints points = clouds(60, 4, 1.0, 2, 2);
   const MiningStats stats = SmartMiner({.kappa = 1e6}).select(brute_lists(points, points.size() - 1), points.labels).stats;
   EXPECT_EQ(stats.suggested_neighbors, 0U);
   EXPECT_THAT(stats.note, HasSubstr("hold all points already; a smaller kappa would help"));
@@ -664,24 +664,24 @@ TEST(SmartMiner, SuggestsNoLengthWithoutGround) {
     EXPECT_THAT(stats.note, testing::EndsWith(advice));
     EXPECT_THAT(stats.note, testing::Not(HasSubstr("lists of about")));
   };
-  const Points points = clouds(400, 4, 1.0, 2, 2);
+  const LabelledPoints points = clouds(400, 4, 1.0, 2, 2);
   // The bound lies beyond all lists.
   expect_none(SmartMiner({.kappa = 1e9}).select(brute_lists(points, 20), points.labels).stats,
               "longer lists may not help; a smaller kappa may");
   // No list of one holds both, which says nothing about longer ones.
   expect_none(SmartMiner({.kappa = 2}).select(brute_lists(points, 1), points.labels).stats, "a list of 1 cannot hold both");
   // All points in one place: neither lists nor kappa are at fault.
-  Points one_place = points;
+  LabelledPoints one_place = points;
   std::fill(one_place.values.begin(), one_place.values.end(), 0.5F);
   expect_none(SmartMiner({.kappa = 2}).select(brute_lists(one_place, 20), one_place.labels).stats, "longer lists may not help");
   expect_none(SmartMiner({.kappa = 2}).select(brute_lists(one_place, 399), one_place.labels).stats, "the lists hold all points already");
   // A length that would do, were there as many points.
-  const Points few = clouds(30, 4, 1.0, 2, 2);
+  const LabelledPoints few = clouds(30, 4, 1.0, 2, 2);
   expect_none(SmartMiner({.kappa = 8}).select(brute_lists(few, 20), few.labels).stats, "longer lists may not help; a smaller kappa may");
 }
 
 TEST(SmartMiner, NeverTakesAPointAloneInItsClassAsAnchorAndSaysSo) {
-  Points points = clouds(50, 2, 0.5, 3, 2);
+  LabelledPoints points = clouds(50, 2, 0.5, 3, 2);
   points.labels[7] = 1000;
   points.labels[20] = 2000;
   const MinedTriplets mined = SmartMiner({.kappa = 2}).select(brute_lists(points, 30), points.labels);
@@ -692,7 +692,7 @@ TEST(SmartMiner, NeverTakesAPointAloneInItsClassAsAnchorAndSaysSo) {
 }
 
 TEST(SmartMiner, FallsBackToRandomTripletsWhenAllPointsAreInOnePlace) {
-  Points points = clouds(60, 3, 1.0, 3, 2);
+  LabelledPoints points = clouds(60, 3, 1.0, 3, 2);
   std::fill(points.values.begin(), points.values.end(), 0.5F);
   const NeighborLists lists = brute_lists(points, 59);
   const MinedTriplets mined = SmartMiner({.kappa = 2}).select(lists, points.labels);
@@ -705,14 +705,14 @@ TEST(SmartMiner, FallsBackToRandomTripletsWhenAllPointsAreInOnePlace) {
 
 TEST(SmartMiner, MinesTiesAmongHugeDistances) {
   // A margin of 0.2 is lost beside distances of 1e16, yet a positive as far as the negative violates it.
-  const Points points{2, {0, 0, 1e15F, 0, 0, 1e16F, 1e16F, 0}, {1, 1, 2, 1}};
+  const LabelledPoints points{2, {0, 0, 1e15F, 0, 0, 1e16F, 1e16F, 0}, {1, 1, 2, 1}};
   const MinedTriplets mined = SmartMiner({.kappa = 2}).select(brute_lists(points, 3), points.labels);
   EXPECT_EQ(mined.triplets[0], (Triplet{0, 3, 2}));
   EXPECT_EQ(mined.stats.mined_violating, mined.stats.mined);
 }
 
 TEST(SmartMiner, NamesThePlaceThatIsWrongWithAList) {
-  const Points points = clouds(5000, 10, 1.0, 3, 2);
+  const LabelledPoints points = clouds(5000, 10, 1.0, 3, 2);
   const NeighborLists sound = brute_lists(points, 10);
   const auto copy = [&] {
     NeighborLists lists(sound.size(), sound.neighbors());
@@ -753,7 +753,7 @@ TEST(SmartMiner, NamesThePlaceThatIsWrongWithAList) {
 }
 
 TEST(SmartMiner, RefusesLabelsOfAnotherLength) {
-  const Points points = clouds(50, 3, 1.0, 3, 2);
+  const LabelledPoints points = clouds(50, 3, 1.0, 3, 2);
   const NeighborLists lists = brute_lists(points, 10);
   std::vector<std::int64_t> labels = points.labels;
   labels.push_back(1);
@@ -763,7 +763,7 @@ TEST(SmartMiner, RefusesLabelsOfAnotherLength) {
 }
 
 TEST(SmartMiner, RefusesOneClassAndOnlyClassesOfOne) {
-  const Points points = clouds(4, 3, 1.0, 3, 2);
+  const LabelledPoints points = clouds(4, 3, 1.0, 3, 2);
   const NeighborLists lists = brute_lists(points, 2);
   EXPECT_THAT(message_of([&] { SmartMiner({}).select(lists, std::vector<std::int64_t>(4, 5)); }), HasSubstr("one class only"));
   EXPECT_THAT(message_of([&] { SmartMiner({}).select(lists, std::vector<std::int64_t>{1, 2, 3, 4}); }), HasSubstr("one member only"));
@@ -783,7 +783,7 @@ TEST(SmartMiner, RefusesBadOptionsByName) {
 }
 
 TEST(SmartMiner, StopsWhenProgressSaysSo) {
-  const Points points = clouds(3000, 10, 1.0, 3, 2);
+  const LabelledPoints points = clouds(3000, 10, 1.0, 3, 2);
   const NeighborLists lists = brute_lists(points, 5);
   std::size_t calls = 0;
   EXPECT_THROW(SmartMiner({.threads = 1})
