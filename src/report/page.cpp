@@ -297,6 +297,10 @@ void PageOptions::validate() const {
 PageData page_data(std::span<const std::filesystem::path> runs, const PageOptions& options, const Progress& progress) {
   options.validate();
   if (runs.empty()) throw InvalidArgument("runs are none; there must be at least one");
+  for (const std::filesystem::path& run : runs) {  // before any of them takes its time
+    Problems none;
+    read_settings(run, none);
+  }
   PageData data;
   Json list = Json::array();
   for (const std::filesystem::path& run : runs) list.push_back(read_run(run, options, progress, data.problems));
