@@ -68,8 +68,10 @@ std::string read_page(const std::string& file) {
 WrittenReport write_report(const std::vector<std::filesystem::path>& runs, const std::string& page, const std::filesystem::path& output,
                            PageOptions options, const Progress& progress) {
   options.generator = "smartmine " SMARTMINE_VERSION;
+  const auto filled = [&](const std::string& json) { return about("the report page", [&] { return fill_page(page, json); }); };
+  filled("null");  // a page without a place for data is better noticed now than later
   PageData data = page_data(runs, options, progress);
-  const std::string html = about("the report page", [&] { return fill_page(page, data.json); });
+  const std::string html = filled(data.json);
   OutputFile file(output);
   file.write(html.data(), html.size());
   file.commit();

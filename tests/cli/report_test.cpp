@@ -38,7 +38,7 @@ class Report : public ::testing::Test {
     return nlohmann::json::parse(text.substr(begin, text.size() - begin - std::string(kAfter).size()));
   }
   void expect_refused(int status, const std::string& text, const std::vector<std::string>& arguments) {
-    const Outcome outcome = report(arguments);
+    const Outcome outcome = report(arguments);  // not quiet: nothing is said on the way, for all is noticed before the work
     EXPECT_EQ(outcome.status, status);
     EXPECT_THAT(outcome.err, AllOf(StartsWith("smartmine: "), HasSubstr(text)));
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
