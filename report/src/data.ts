@@ -41,7 +41,10 @@ export interface Thumbnails {
 
 export interface EmbeddingMap {
   epoch: number | null;
+  evaluated_on: string | null;
   points: number;
+  /// More than `points` where the map shows a sample.
+  of: number;
   x: number[];
   y: number[];
   label: number[];
@@ -68,7 +71,7 @@ export interface Anchor {
   name: string;
   class: string;
   image: string | null;
-  epochs: { epoch: number; mined: Triplet[]; random: Triplet[] }[];
+  epochs: { epoch: number; kappa: number | null; mined: Triplet[]; random: Triplet[] }[];
 }
 
 export interface Query {
@@ -76,6 +79,8 @@ export interface Query {
   class: string;
   image: string | null;
   correct: number;
+  /// Most that could be right: the class may be small.
+  possible: number;
   results: (Picture & { right: boolean })[];
 }
 
@@ -190,7 +195,9 @@ function readMap(value: unknown): EmbeddingMap | null {
   const sheets = list(thumbnails?.sheets).map((sheet) => image(sheet) ?? '');
   return {
     epoch: number(json.epoch),
+    evaluated_on: text(json.evaluated_on),
     points,
+    of: Math.max(points, number(json.of) ?? 0),
     x,
     y,
     label,
@@ -223,6 +230,7 @@ function readTriplets(value: unknown): Anchor[] | null {
       image: image(anchor.image),
       epochs: list(anchor.epochs).map((entry) => ({
         epoch: number(object(entry)?.epoch) ?? 0,
+        kappa: number(object(entry)?.kappa),
         mined: triplets(object(entry)?.mined),
         random: triplets(object(entry)?.random),
       })),
@@ -241,6 +249,7 @@ function readGallery(value: unknown): Query[] | null {
       class: text(query.class) ?? '',
       image: image(query.image),
       correct: number(query.correct) ?? results.filter((result) => result.right).length,
+      possible: number(query.possible) ?? results.length,
       results,
     };
   });

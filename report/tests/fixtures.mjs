@@ -147,7 +147,9 @@ function map(seed, points, classes, thumbnails, grain, name) {
     }
     return near.sort((a, b) => (x[a] - x[i]) ** 2 + (y[a] - y[i]) ** 2 - (x[b] - x[i]) ** 2 - (y[b] - y[i]) ** 2).slice(0, 8);
   });
-  return { epoch: 20, points, x, y, label, classes: Array.from({ length: classes }, (_, i) => name(i)), neighbors, thumbnails: thumbnails ? sheets(label, 32, grain) : null, names: label.map((of, i) => `${name(of).replace(/ /g, '_')}/${String(i).padStart(5, '0')}.jpg`) };
+  const reach = Math.max(...x.map(Math.abs), ...y.map(Math.abs));
+  const unit = (values) => values.map((value) => Number((value / reach).toFixed(4)));
+  return { epoch: 20, evaluated_on: 'test', points, of: points, x: unit(x), y: unit(y), label, classes: Array.from({ length: classes }, (_, i) => name(i)), neighbors, thumbnails: thumbnails ? sheets(label, 32, grain) : null, names: label.map((of, i) => `${name(of).replace(/ /g, '_')}/${String(i).padStart(5, '0')}.jpg`) };
 }
 
 function triplets(seed, anchors, at, name, size, grain, images = true) {
@@ -161,6 +163,7 @@ function triplets(seed, anchors, at, name, size, grain, images = true) {
         const hard = k > 0 || draw() < 0.6;
         return {
           epoch,
+          kappa: 4 - 0.6 * k,
           mined: [{ positive: one(i, near), negative: one(i + 20 + k, near - (hard ? 0.12 + 0.1 * draw() : -0.3)), kind: i === 2 && k === 1 ? 'random' : 'mined' }],
           random: [{ positive: one(i, 0.8 + 0.3 * draw()), negative: one((i * 37 + k * 11) % 90, 1.4 + 0.5 * draw()), kind: 'random' }],
         };
@@ -177,7 +180,7 @@ function gallery(seed, queries, name, size, grain, images = true) {
       const correct = Math.floor((8 * i) / queries);
       const picks = Array.from({ length: 8 }, (_, k) => ((k * 5 + i) % 8 < correct ? label : (label + 1 + Math.floor(draw() * 60)) % 100));
       return {
-        name: `${name(label)}/${i}.jpg`, class: name(label), image: images ? image(label, 5000 + i, size, grain) : null, correct: picks.filter((p) => p === label).length,
+        name: `${name(label)}/${i}.jpg`, class: name(label), image: images ? image(label, 5000 + i, size, grain) : null, correct: picks.filter((p) => p === label).length, possible: i === 1 ? 5 : 8,
         results: picks.map((of, k) => ({ name: `${name(of)}/${k}.jpg`, class: name(of), image: images ? image(of, 9000 + 8 * i + k, size, grain) : null, distance: 0.3 + 0.06 * k + 0.02 * draw(), right: of === label })),
       };
     }),
@@ -202,6 +205,7 @@ const wrap = (runs, more = {}) => ({ format: 1, generator: 'smartmine 0.1.0', re
 
 const kOdd = (i) => ['</script><script>alert(1)</script>', '<img src=x onerror=alert(2)>', 'นกกระจอก บ้าน', '"quoted" & \'single\'', '麻雀 — tab\there', 'عصفور', 'a very long class name that goes on and on without any need for it at all, really'][i % 7] + (i > 6 ? ` ${i}` : '');
 
+/** @type {Record<'one' | 'three' | 'live' | 'odd' | 'bare' | 'none' | 'large', () => any>} */
 export const documents = {
   /// One run with everything.
   one: () => wrap([run('cub200-adaptive', { map: map(5, 1500, 30, true, 0, birdName), triplets: triplets(3, 5, [4, 8, 12, 16], birdName, 64, 0), gallery: gallery(4, 26, birdName, 64, 0) })]),
@@ -230,7 +234,7 @@ export const documents = {
     ]),
   none: () => wrap([], { problems: ['runs/nowhere: not a run directory: it has no config.toml'] }),
   /// As large as a run of 20 epochs on CUB-200-2011 may be.
-  large: () => wrap([run('cub200-full', { map: map(5, 5924, 100, true, 30, birdName), triplets: triplets(3, 12, [4, 8, 12, 16], birdName, 96, 24), gallery: gallery(4, 48, birdName, 96, 24) })]),
+  large: () => wrap([run('cub200-full', { map: map(5, 5924, 100, true, 8, birdName), triplets: triplets(3, 8, [4, 8, 12, 16], birdName, 96, 6), gallery: gallery(4, 40, birdName, 96, 6) })]),
 };
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {

@@ -31,7 +31,7 @@ export function training(state: State): Section {
     has(state, pick) ? linePanel(state, { id, title, unit, pick, note, target: goal }) : null;
   const panels = [
     of('training-error', 'Training error', 'percent', (epoch) => epoch.training_error, 'Share of the loss’s terms above 0', target),
-    of('validation-error', 'Validation error', 'percent', (epoch) => epoch.validation_error, 'The same on the validation classes', target),
+    of('validation-error', 'Validation error', 'percent', (epoch) => epoch.validation_error, 'Share of random triplets of the evaluated split, always the same ones, that violate the margin'),
     of('kappa', 'Kappa', 'number', (epoch) => epoch.kappa, 'Times the distance of the first positive: nearer neighbours are left out'),
     of('loss', 'Loss', 'number', (epoch) => epoch.loss, 'Mean over the steps'),
     ...(parts.length > 1 ? parts.map((part) => of(`loss-${part}`, `Loss: ${part}`, 'number', (epoch) => epoch.loss_parts[part] ?? null, 'Part of the loss')) : []),

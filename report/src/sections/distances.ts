@@ -6,7 +6,8 @@ import { color, ink } from '../palette';
 import type { State } from '../state';
 import { nothing, section, type Section } from './section';
 
-const kLead = 'Squared distances of pairs of one class and of two, by epoch. The less the two hills overlap, the better the classes are told apart; thin lines are the first epoch.';
+const kLead =
+  'Squared distances to the anchor of the triplets an epoch trained on. Mined triplets are hard on purpose: their negatives lie as near as their positives. Thin lines are the first epoch.';
 
 const positive = () => ({ color: color(0), dash: null as number[] | null });
 const negative = () => ({ color: color(1), dash: [7, 4] as number[] | null });
@@ -54,7 +55,7 @@ export function distances(state: State): Section {
   const key = h('div.key');
   const holder = h('div.grid');
   const drawKey = () =>
-    key.replaceChildren(h('span.key-item', {}, swatch(positive()), 'same class'), h('span.key-item', {}, swatch(negative()), 'different classes'));
+    key.replaceChildren(h('span.key-item', {}, swatch(positive()), 'positives'), h('span.key-item', {}, swatch(negative()), 'negatives'));
   drawKey();
   for (const run of state.runs) if (run.epochs.some((epoch) => epoch.distances)) holder.append(histogramPanel(state, run, current).element);
   const hide = () => {
@@ -76,7 +77,8 @@ function histogramPanel(state: State, run: Run, current: () => number): Panel {
   const having = run.epochs.filter((epoch) => epoch.distances);
   const end = histogramEnd(run);
   const top = having.reduce((most, { distances }) => Math.max(most, ...shares(distances!.positive), ...shares(distances!.negative)), 0);
-  const at = (): Epoch | null => having.find((epoch) => epoch.epoch === current()) ?? null;
+  // A run that ended earlier shows its end.
+  const at = (): Epoch | null => having.filter((epoch) => epoch.epoch <= current()).pop() ?? null;
   const steps = (counts: number[], max: number): [number, number][] => {
     const width = max / counts.length;
     const result: [number, number][] = shares(counts).map((share, bin) => [(bin + 0.5) * width, share]);
@@ -89,13 +91,13 @@ function histogramPanel(state: State, run: Run, current: () => number): Panel {
     wide: alone,
     height: alone ? 280 : 210,
     after: ['histogram'],
-    empty: 'This run logged no distances in this epoch.',
+    empty: 'This run logged no distances up to this epoch.',
     csv: () => {
       const epoch = at();
-      if (!epoch) return toCsv([['from', 'to', 'same class', 'different classes']]);
+      if (!epoch) return toCsv([['from', 'to', 'positives', 'negatives']]);
       const { positive: same, negative: other, max } = epoch.distances!;
       const bins = Math.max(same.length, other.length);
-      return toCsv([['from', 'to', 'same class', 'different classes'], ...Array.from({ length: bins }, (_, i) => [(i * max) / bins, ((i + 1) * max) / bins, same[i], other[i]])]);
+      return toCsv([['from', 'to', 'positives', 'negatives'], ...Array.from({ length: bins }, (_, i) => [(i * max) / bins, ((i + 1) * max) / bins, same[i], other[i]])]);
     },
     legend: () => {
       const epoch = at();
@@ -145,8 +147,8 @@ function histogramPanel(state: State, run: Run, current: () => number): Panel {
           return {
             head: `${decimal((bin * max) / bins)} to ${decimal(((bin + 1) * max) / bins)}`,
             rows: [
-              { swatch: swatch(positive(), 18), name: 'same class', value: share(same) },
-              { swatch: swatch(negative(), 18), name: 'different classes', value: share(other) },
+              { swatch: swatch(positive(), 18), name: 'positives', value: share(same) },
+              { swatch: swatch(negative(), 18), name: 'negatives', value: share(other) },
             ],
           };
         }),
@@ -167,8 +169,8 @@ function histogramPanel(state: State, run: Run, current: () => number): Panel {
         series: [
           faint('first-negative', negative(), first.distances!.negative, first.distances!.max),
           faint('first-positive', positive(), first.distances!.positive, first.distances!.max),
-          hill('negative', 'different classes', negative(), other, max),
-          hill('positive', 'same class', positive(), same, max),
+          hill('negative', 'negatives', negative(), other, max),
+          hill('positive', 'positives', positive(), same, max),
         ],
       };
     },

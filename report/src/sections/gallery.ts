@@ -12,7 +12,7 @@ function queryView(query: Query): HTMLElement {
   return h(
     'article.query',
     {},
-    h('div.query-self', {}, picture(query.image, query.name), h('div', {}, h('strong', {}, named(query.class)), named(query.name, 'under'), h('span.under', {}, `${query.correct} of ${query.results.length} right`))),
+    h('div.query-self', {}, picture(query.image, query.name), h('div', {}, h('strong', {}, named(query.class)), named(query.name, 'under'), h('span.under', {}, `${query.correct} of ${query.results.length} right${query.possible < query.results.length ? `, ${query.possible} possible` : ''}`))),
     h(
       'ol.results',
       {},

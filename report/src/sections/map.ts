@@ -36,7 +36,7 @@ function classSwatch(label: number): SVGElement {
   return svg('svg', { width: 14, height: 14, 'aria-hidden': 'true' }, svg('path', { d: path, fill: look.hollow ? 'none' : look.color, stroke: look.color, 'stroke-width': 1.6 }));
 }
 
-/// The map of one run on a canvas. Places are in units of the map's extent, [-1, 1].
+/// The map of one run on a canvas. Places are in units of the map's extent, [-1, 1], y downwards here.
 class MapCanvas {
   readonly canvas = h('canvas', {
     tabindex: 0,
@@ -68,7 +68,7 @@ class MapCanvas {
     }
     const half = Math.max(x1 - x0, y1 - y0) / 2 || 1;
     this.x = Float32Array.from({ length: map.points }, (_, i) => (map.x[i] - (x0 + x1) / 2) / half);
-    this.y = Float32Array.from({ length: map.points }, (_, i) => (map.y[i] - (y0 + y1) / 2) / half);
+    this.y = Float32Array.from({ length: map.points }, (_, i) => ((y0 + y1) / 2 - map.y[i]) / half);
     this.right = Uint8Array.from({ length: map.points }, (_, i) => (map.neighbors[i]?.length ? (map.label[map.neighbors[i][0]] === map.label[i] ? 1 : 0) : 2));
     if (state.saved.mapView) this.view = state.saved.mapView;
     this.listen();
@@ -446,13 +446,13 @@ export function map(state: State): Section {
       {},
       made.canvas,
       made.hover,
-      h('div.map-buttons', {}, button('+', 'Zoom in', () => made.zoomBy(1.6)), button('−', 'Zoom out', () => made.zoomBy(1 / 1.6)), button('⤢', 'Show all', () => made.reset())),
+      h('div.map-buttons', {}, button('+', 'Zoom in', () => made.zoomBy(1.6)), button('−', 'Zoom out', () => made.zoomBy(1 / 1.6)), button('⤢', 'Show the whole map', () => made.reset())),
     );
     holder.replaceChildren(
       h(
         'div.bar',
         {},
-        h('p.note', {}, `${of.points.toLocaleString('en')} images of ${new Set(of.label.slice(0, of.points)).size} classes${of.epoch !== null ? `, epoch ${of.epoch}` : ''}. Ctrl + wheel, or a click and then the wheel, zooms; pictures appear as you go in.`),
+        h('p.note', {}, `${of.points.toLocaleString('en')} ${of.of > of.points ? `of ${of.of.toLocaleString('en')} ` : ''}images of ${new Set(of.label.slice(0, of.points)).size} classes${of.evaluated_on ? ` (${of.evaluated_on})` : ''}${of.epoch !== null ? `, epoch ${of.epoch}` : ''}. Ctrl + wheel, or a click and then the wheel, zooms; pictures appear as you go in.`),
         of.neighbors.length > 0 ? coloring : null,
       ),
       h('div.map-body', {}, frame, side),

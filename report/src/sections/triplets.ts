@@ -32,7 +32,7 @@ function side(of: Triplet['positive'], sign: string, className: string): HTMLEle
 }
 
 function tripletView(triplet: Triplet, max: number, fallback: boolean): HTMLElement {
-  return h('div.triplet', {}, h('div.sides', {}, side(triplet.positive, '●', 'positive'), side(triplet.negative, '◆', 'negative')), scale(triplet, max), fallback ? h('span.fallback', {}, 'random fallback') : null);
+  return h('div.triplet', {}, h('div.sides', {}, side(triplet.positive, '●', 'positive'), side(triplet.negative, '◆', 'negative')), scale(triplet, max), fallback ? h('span.fallback', {}, 'drawn at random') : null);
 }
 
 function cell(triplets: Triplet[], max: number, mined: boolean): HTMLElement {
@@ -57,7 +57,7 @@ function anchorView(anchor: Anchor, max: number): HTMLElement {
       ? h(
           'div.scroll',
           { tabindex: 0, role: 'region', 'aria-label': `Triplets of ${anchor.name}` },
-          h('table.triplets', {}, h('thead', {}, h('tr', {}, h('td'), ...anchor.epochs.map((epoch) => h('th', { scope: 'col' }, `epoch ${epoch.epoch}`)))), h('tbody', {}, row('mined', (epoch) => epoch.mined, true), row('random', (epoch) => epoch.random, false))),
+          h('table.triplets', {}, h('thead', {}, h('tr', {}, h('td'), ...anchor.epochs.map((epoch) => h('th', { scope: 'col' }, `epoch ${epoch.epoch}`, epoch.kappa !== null ? h('span.kappa', {}, ` κ ${decimal(epoch.kappa)}`) : null)))), h('tbody', {}, row('mined', (epoch) => epoch.mined, true), row('random', (epoch) => epoch.random, false))),
         )
       : h('p.nothing', {}, 'No triplets were kept for this anchor.'),
   );
