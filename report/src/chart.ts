@@ -5,6 +5,7 @@ import type { GridComponentOption, TooltipComponentOption } from 'echarts/compon
 import * as echarts from 'echarts/core';
 import { CanvasRenderer } from 'echarts/renderers';
 
+import { ticks, timeText, type Ticks } from './axis';
 import type { Epoch, Run } from './data';
 import { decimal, duration, linesToCsv, percent, points, toCsv, type Cell, type Point } from './derive';
 import { csvButton, h, whenNear, type Child } from './dom';
@@ -25,7 +26,7 @@ const calm = matchMedia('(prefers-reduced-motion: reduce)');
 export const formatValue = (value: number, unit: Unit): string => (unit === 'percent' ? percent(value) : unit === 'seconds' ? duration(value) : decimal(value));
 
 const axisText = (value: number, unit: Unit): string =>
-  unit === 'percent' ? `${Number((value * 100).toFixed(2))} %` : unit === 'seconds' ? (value === 0 ? '0' : duration(value).replace('.0 ', ' ')) : decimal(value);
+  unit === 'percent' ? `${Number((value * 100).toFixed(2))} %` : unit === 'seconds' ? timeText(value) : decimal(value);
 
 // ---- one panel
 
@@ -223,12 +224,12 @@ export function epochAxis(range: [number, number], bars: boolean): Option['xAxis
   };
 }
 
-export function valueAxis(unit: Unit, limits: { min?: number | ((v: { min: number; max: number }) => number); max?: number | ((v: { min: number; max: number }) => number) } = {}): Option['yAxis'] {
+export function valueAxis(unit: Unit, at: Ticks) {
   return {
-    type: 'value',
-    scale: true,
-    splitNumber: 4,
-    ...limits,
+    type: 'value' as const,
+    ...at,
+    axisLine: { show: false },
+    axisTick: { show: false },
     axisLabel: { ...axisLabel(), formatter: (value: number) => axisText(value, unit) },
     splitLine: { lineStyle: { color: ink().rule, width: 1 } },
   };
@@ -247,7 +248,7 @@ export function swatch(look: { color: string; dash?: number[] | null; marker?: s
     for (const [name, value] of Object.entries(attributes)) child.setAttribute(name, String(value));
     element.append(child);
   };
-  part('line', { x1: 0, x2: width, y1: y, y2: y, stroke: look.color, 'stroke-width': 2, ...(look.dash ? { 'stroke-dasharray': look.dash.join(' ') } : {}) });
+  part('line', { x1: 0, x2: width, y1: y, y2: y, stroke: look.color, 'stroke-width': 2, ...(look.dash ? { 'stroke-dasharray': look.dash.join(' '), 'stroke-dashoffset': look.dash[0] / 2 - middle } : {}) });
   if (look.marker === 'circle') part('circle', { cx: middle, cy: y, r: 3.6, fill: look.color });
   if (look.marker === 'rect') part('rect', { x: middle - 3.4, y: y - 3.4, width: 6.8, height: 6.8, fill: look.color });
   if (look.marker === 'triangle') part('path', { d: `M${middle} ${y - 4.6}l4.6 8h-9.2z`, fill: look.color });
@@ -266,7 +267,7 @@ export interface LineOptions {
   height?: number;
   pick: (epoch: Epoch) => number | null;
   target?: (run: Run) => number | null;
-  limits?: Parameters<typeof valueAxis>[1];
+  limits?: Ticks;
 }
 
 export function linePanel(state: State, options: LineOptions): Panel {
@@ -291,10 +292,7 @@ export function linePanel(state: State, options: LineOptions): Panel {
         if (target !== null) targets.set(target, [...(targets.get(target) ?? []), run]);
       }
       const goals = [...targets.keys()];
-      const limits = options.limits ?? {
-        min: (v: { min: number; max: number }) => roomy(Math.min(v.min, ...goals), Math.max(v.max, ...goals))[0],
-        max: (v: { min: number; max: number }) => roomy(Math.min(v.min, ...goals), Math.max(v.max, ...goals))[1],
-      };
+      const limits = options.limits ?? ticks([...goals, ...drawn.flatMap((line) => line.points.map((point) => point[1]))], { time: options.unit === 'seconds' });
       return {
         tooltip: tooltip((epoch) => {
           const rows = drawn.flatMap(({ run, points }) => {
@@ -341,26 +339,14 @@ export function linePanel(state: State, options: LineOptions): Panel {
   });
 }
 
-// Ends of an axis around values, at places where its ticks fall.
-function roomy(low: number, high: number): [number, number] {
-  const spread = high - low || Math.abs(high) || 1;
-  const step = niceStep(spread / 4);
-  const floor = Math.floor((low - spread * 0.04) / step) * step;
-  return [low >= 0 ? Math.max(0, floor) : floor, Math.ceil((high + spread * 0.04) / step) * step];
-}
-
-function niceStep(raw: number): number {
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const lead = raw / power;
-  return (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 2.5 ? 2.5 : lead <= 5 ? 5 : 10) * power;
-}
-
 // ---- stacked bars
 
 export interface StackPart {
   key: string;
   name: string;
-  look: number;
+  /// Of the palette.
+  color: number;
+  decal: number;
 }
 
 export const kDecals = [
@@ -371,19 +357,14 @@ export const kDecals = [
   { symbol: 'rect', dashArrayX: [1, 0], dashArrayY: [1, 4] },
 ];
 
-export function stackColor(look: number): string {
-  return color(look);
-}
-
 export function stackItem(part: StackPart): BarSeriesOption['itemStyle'] {
-  const decal = kDecals[part.look % kDecals.length];
-  const light = 'rgba(255,255,255,.34)';
-  return { color: stackColor(part.look), decal: decal ? { ...decal, color: light } : undefined, borderColor: ink().page, borderWidth: 0.6 };
+  const decal = kDecals[part.decal % kDecals.length];
+  return { color: color(part.color), decal: decal ? { ...decal, color: 'rgba(255,255,255,.26)' } : undefined, borderColor: ink().page, borderWidth: 0.6 };
 }
 
 export function stackKey(part: StackPart, value = ''): HTMLElement {
-  const box = h(`span.box.decal-${part.look % kDecals.length}`, { 'aria-hidden': 'true' });
-  box.style.backgroundColor = stackColor(part.look);
+  const box = h(`span.box.decal-${part.decal % kDecals.length}`, { 'aria-hidden': 'true' });
+  box.style.backgroundColor = color(part.color);
   return h('span.key-item', {}, box, part.name, value ? h('span.key-value', {}, value) : null);
 }
 
@@ -394,7 +375,7 @@ export interface EpochStackOptions {
   unit: Unit;
   wide?: boolean;
   height?: number;
-  max?: number;
+  limits?: Ticks;
   run: () => Run | null;
   parts: (run: Run) => StackPart[];
   pick: (epoch: Epoch, key: string) => number | null;
@@ -429,6 +410,7 @@ export function epochStackPanel(state: State, options: EpochStackOptions): Panel
       const of = content();
       if (!of) return null;
       const { range, parts, epochs } = of;
+      const sums = epochs.map((epoch) => parts.reduce((sum, part) => sum + (options.pick(epoch, part.key) ?? 0), 0));
       return {
         tooltip: {
           ...tooltip((at) => {
@@ -443,13 +425,13 @@ export function epochStackPanel(state: State, options: EpochStackOptions): Panel
           axisPointer: { type: 'shadow', shadowStyle: { color: ink().muted, opacity: 0.12 } },
         },
         xAxis: epochAxis(range, true),
-        yAxis: valueAxis(options.unit, { min: 0, max: options.max }),
+        yAxis: valueAxis(options.unit, options.limits ?? ticks(sums, { zero: true, time: options.unit === 'seconds' })),
         series: parts.map((part): BarSeriesOption => ({
           type: 'bar',
           id: part.key,
           name: part.name,
           stack: 'all',
-          barCategoryGap: '22%',
+          barCategoryGap: '30%',
           barMaxWidth: 44,
           data: epochs.flatMap((epoch) => {
             const value = options.pick(epoch, part.key);

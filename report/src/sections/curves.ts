@@ -1,3 +1,4 @@
+import { kShare, ticks } from '../axis';
 import { color } from '../palette';
 import { epochStackPanel, linePanel, Panel, runPicker, stackItem, stackKey, swatch, tooltip, valueAxis, type StackPart } from '../chart';
 import type { Epoch, Run } from '../data';
@@ -31,13 +32,12 @@ export function training(state: State): Section {
     has(state, pick) ? linePanel(state, { id, title, unit, pick, note, target: goal }) : null;
   const panels = [
     of('training-error', 'Training error', 'percent', (epoch) => epoch.training_error, 'Share of the loss’s terms above 0', target),
-    of('validation-error', 'Validation error', 'percent', (epoch) => epoch.validation_error, 'Share of random triplets of the evaluated split, always the same ones, that violate the margin'),
+    of('validation-error', 'Validation error', 'percent', (epoch) => epoch.validation_error, 'Random triplets of the evaluated split that violate the margin'),
     of('kappa', 'Kappa', 'number', (epoch) => epoch.kappa, 'Times the distance of the first positive: nearer neighbours are left out'),
     of('loss', 'Loss', 'number', (epoch) => epoch.loss, 'Mean over the steps'),
     ...(parts.length > 1 ? parts.map((part) => of(`loss-${part}`, `Loss: ${part}`, 'number', (epoch) => epoch.loss_parts[part] ?? null, 'Part of the loss')) : []),
-    of('learning-rate', 'Learning rate', 'number', (epoch) => epoch.learning_rate, 'Of the trunk'),
   ];
-  return section('training', 'Training', 'How hard the triplets were, what was done about it, and the loss.', [], panels.some((panel) => panel) ? grid(...panels) : nothing('No epoch of training has been logged yet.'));
+  return section('training', 'Training', 'How hard the triplets were, what was done about it, and the loss.', [], panels.some((panel) => panel) ? h('div.grid.pairs', {}, ...panels.map((panel) => panel?.element)) : nothing('No epoch of training has been logged yet.'));
 }
 
 export function mining(state: State): Section {
@@ -45,23 +45,22 @@ export function mining(state: State): Section {
   const lead = 'How many triplets came from the neighbour lists, and how many fell back to random ones because the lists held nothing usable.';
   if (!state.runs.some(mines)) return section('mining', 'Mining', lead, [], nothing('None of these runs has mined triplets so far.'));
   const parts = (run: Run): StackPart[] =>
-    kTripletKinds.map((kind, look) => ({ key: kind.key, name: kind.name, look })).filter((part) => run.epochs.some((epoch) => (epoch.mining?.[part.key] ?? 0) > 0));
-  const share = { min: 0, max: 1 };
+    kTripletKinds.map((kind, i) => ({ key: kind.key, name: kind.name, color: [0, 5, 2, 1, 4, 3, 6][i], decal: i })).filter((part) => run.epochs.some((epoch) => (epoch.mining?.[part.key] ?? 0) > 0));
   return section(
     'mining',
     'Mining',
     lead,
     [runPicker(state, mines, 'Run whose triplets are shown by kind')],
     grid(
-      linePanel(state, { id: 'mined-share', title: 'Mined triplets', note: 'Share whose negative came from a list', unit: 'percent', limits: share, pick: (epoch) => tripletShare(epoch, 'mined') }),
-      linePanel(state, { id: 'fallback-share', title: 'Fallbacks', note: 'Share that had to be drawn at random', unit: 'percent', limits: share, pick: (epoch) => tripletShare(epoch, 'fallback') }),
+      linePanel(state, { id: 'mined-share', title: 'Mined triplets', note: 'Share whose negative came from a list', unit: 'percent', limits: kShare, pick: (epoch) => tripletShare(epoch, 'mined') }),
+      linePanel(state, { id: 'fallback-share', title: 'Fallbacks', note: 'Share that had to be drawn at random', unit: 'percent', limits: kShare, pick: (epoch) => tripletShare(epoch, 'fallback') }),
       epochStackPanel(state, {
         id: 'triplet-kinds',
         title: 'Triplets by kind',
         wide: true,
         height: 230,
         unit: 'percent',
-        max: 1,
+        limits: kShare,
         run: () => state.focus(mines),
         parts,
         pick: kindShare,
@@ -72,7 +71,7 @@ export function mining(state: State): Section {
 }
 
 // Parts of a stack keep their look whichever run is shown.
-const stages = (state: State): StackPart[] => stageNames(state.runs).map((name, look) => ({ key: name, name, look }));
+const stages = (state: State): StackPart[] => stageNames(state.runs).map((name, i) => ({ key: name, name, color: [0, 5, 1, 3, 4, 2, 6][i % 7], decal: i }));
 
 export function time(state: State): Section {
   const timed = (run: Run) => run.epochs.some((epoch) => Object.keys(epoch.stage_seconds).length > 0);
@@ -112,9 +111,9 @@ function totals(state: State, parts: StackPart[]): Panel {
       const drawn = runs();
       if (drawn.length === 0) return null;
       const byName = new Map(drawn.map((run) => [run.index, run]));
-      const axis = valueAxis('seconds', { min: 0 });
+      const axis = valueAxis('seconds', ticks(drawn.map((run) => totalSeconds(run) ?? 0), { zero: true, time: true, count: 3 }));
       return {
-        grid: { left: 104, right: 20, top: 6, bottom: 26, outerBoundsMode: 'none' },
+        grid: { left: 104, right: 30, top: 6, bottom: 26, outerBoundsMode: 'none' },
         tooltip: {
           ...tooltip((index) => {
             const run = byName.get(index);
@@ -124,13 +123,13 @@ function totals(state: State, parts: StackPart[]): Panel {
           }),
           axisPointer: { type: 'shadow', shadowStyle: { opacity: 0.12 } },
         },
-        xAxis: { ...(axis as object), splitNumber: 3 } as never,
+        xAxis: axis,
         yAxis: {
           type: 'category',
           data: drawn.map((run) => String(run.index)),
           axisLine: { show: false },
           axisTick: { show: false },
-          axisLabel: { ...((axis as { axisLabel: object }).axisLabel as object), formatter: (index: string) => byName.get(Number(index))?.name ?? '', width: 92, overflow: 'truncate' },
+          axisLabel: { ...axis.axisLabel, formatter: (index: string) => byName.get(Number(index))?.name ?? '', width: 92, overflow: 'truncate' },
         },
         series: parts.map((part) => ({
           type: 'bar' as const,

@@ -1,3 +1,4 @@
+import { ticks } from '../axis';
 import { Panel, swatch, tooltip, valueAxis, kFont } from '../chart';
 import type { Epoch, Run } from '../data';
 import { decimal, histogramEnd, histogramEpochs, median, overlap, percent, shares, toCsv, total } from '../derive';
@@ -73,6 +74,8 @@ export function distances(state: State): Section {
   return section('distances', 'Distances', kLead, [], h('div.bar', {}, key, h('div.tools', {}, ...tools)), holder);
 }
 
+const two = (value: number | null): string => (value === null ? '–' : value.toFixed(2));
+
 function histogramPanel(state: State, run: Run, current: () => number): Panel {
   const having = run.epochs.filter((epoch) => epoch.distances);
   const end = histogramEnd(run);
@@ -105,7 +108,7 @@ function histogramPanel(state: State, run: Run, current: () => number): Panel {
       const { positive: same, negative: other, max } = epoch.distances!;
       return [
         h('span.key-item', {}, `epoch ${epoch.epoch}: overlap ${percent(overlap(epoch.distances!))}`),
-        h('span.key-item', {}, `medians ${decimal(median(same, max))} and ${decimal(median(other, max))}`),
+        h('span.key-item', {}, `medians ${two(median(same, max))} and ${two(median(other, max))}`),
         h('span.key-item', {}, `${(total(same) + total(other)).toLocaleString('en')} pairs`),
       ];
     },
@@ -165,7 +168,7 @@ function histogramPanel(state: State, run: Run, current: () => number): Panel {
           splitLine: { show: false },
           axisLabel: { color: of.muted, fontSize: 11, fontFamily: kFont, showMaxLabel: false, formatter: (value: number) => decimal(value) },
         },
-        yAxis: valueAxis('percent', { min: 0, max: Math.ceil(top * 105) / 100 }),
+        yAxis: valueAxis('percent', ticks([top], { zero: true })),
         series: [
           faint('first-negative', negative(), first.distances!.negative, first.distances!.max),
           faint('first-positive', positive(), first.distances!.positive, first.distances!.max),

@@ -108,6 +108,14 @@ class MapCanvas {
     this.moveTo(at[0] - (px - this.width / 2) / after, at[1] - (py - this.height / 2) / after);
   }
 
+  /// Around the picked image if it is in view, or the middle.
+  zoomHere(factor: number): void {
+    const chosen = this.state.saved.mapPoint;
+    const [x, y] = chosen !== null ? this.place(chosen) : [-1, -1];
+    if (x >= 0 && y >= 0 && x <= this.width && y <= this.height) this.zoomBy(factor, x, y);
+    else this.zoomBy(factor);
+  }
+
   reset(): void {
     this.view = { zoom: 1, x: 0, y: 0 };
     this.moveTo(0, 0);
@@ -206,9 +214,9 @@ class MapCanvas {
         ArrowRight: () => this.moveTo(this.view.x + step, this.view.y),
         ArrowUp: () => this.moveTo(this.view.x, this.view.y - step),
         ArrowDown: () => this.moveTo(this.view.x, this.view.y + step),
-        '+': () => this.zoomBy(1.5),
-        '=': () => this.zoomBy(1.5),
-        '-': () => this.zoomBy(1 / 1.5),
+        '+': () => this.zoomHere(1.5),
+        '=': () => this.zoomHere(1.5),
+        '-': () => this.zoomHere(1 / 1.5),
         '0': () => this.reset(),
         Enter: () => this.onPick(this.nearest(this.width / 2, this.height / 2, Infinity)),
         Escape: () => this.onPick(null),
@@ -247,14 +255,8 @@ class MapCanvas {
   }
 
   // Points are stamped from small pictures of their marks: thousands of paths a frame would not be smooth.
-  private sprite(id: number, radius: number): HTMLCanvasElement {
-    const scale = window.devicePixelRatio || 1;
+  private sprite(id: number, radius: number, scale: number): HTMLCanvasElement {
     const hit = this.state.saved.mapColoring === 'hit';
-    const spriteKey = `${radius.toFixed(2)} ${scale} ${isDark()} ${hit}`;
-    if (spriteKey !== this.spriteKey) {
-      this.sprites.clear();
-      this.spriteKey = spriteKey;
-    }
     const kind = hit ? this.right[id] : this.map.label[id];
     const known = this.sprites.get(kind);
     if (known) return known;
@@ -301,7 +303,7 @@ class MapCanvas {
     context.setTransform(scale, 0, 0, scale, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
     const { zoom } = this.view;
-    const few = Math.sqrt(2500 / Math.max(400, this.map.points));
+    const few = (2500 / Math.max(400, this.map.points)) ** 0.32;
     const radius = Math.min(6, 2.9 * few * Math.sqrt(Math.min(this.width, this.height) / 560) * zoom ** 0.3);
     const chosen = this.state.saved.mapPoint;
     const only = this.state.saved.mapClass;
@@ -311,8 +313,11 @@ class MapCanvas {
       const [x, y] = this.place(id);
       if (x > -margin && y > -margin && x < this.width + margin && y < this.height + margin) seen.push(id);
     }
+    const spriteKey = `${radius.toFixed(2)} ${scale} ${isDark()} ${this.state.saved.mapColoring}`;
+    if (spriteKey !== this.spriteKey) this.sprites.clear();
+    this.spriteKey = spriteKey;
     const stamp = (id: number) => {
-      const sprite = this.sprite(id, radius);
+      const sprite = this.sprite(id, radius, scale);
       const [x, y] = this.place(id);
       context.drawImage(sprite, x - sprite.width / scale / 2, y - sprite.height / scale / 2, sprite.width / scale, sprite.height / scale);
     };
@@ -324,7 +329,24 @@ class MapCanvas {
     context.globalAlpha = 1;
 
     const neighbors = chosen !== null ? (this.map.neighbors[chosen] ?? []) : [];
+    const right = chosen !== null ? neighborsRight(this.map.label, neighbors, chosen) : [];
+    if (chosen !== null) {
+      const [x, y] = this.place(chosen);
+      neighbors.forEach((neighbor, i) => {
+        const [nx, ny] = this.place(neighbor);
+        context.strokeStyle = right[i] ? color(0) : color(1);
+        context.lineWidth = 1.6;
+        context.setLineDash(right[i] ? [] : [4, 4]);
+        context.beginPath();
+        context.moveTo(x, y);
+        context.lineTo(nx, ny);
+        context.stroke();
+      });
+      context.setLineDash([]);
+    }
+
     const thumb = Math.round(Math.min(64, 15 * zoom ** 0.55));
+    const pictured = new Set<number>();
     if (zoom >= 2.5 && this.sheets.exist) {
       // A picture is drawn where no earlier one covers its place, so that pictures never hide each other.
       const taken = new Map<string, [number, number][]>();
@@ -336,6 +358,7 @@ class MapCanvas {
           for (let j = cy - 1; j <= cy + 1; ++j)
             for (const [ox, oy] of taken.get(`${i},${j}`) ?? []) if (Math.abs(ox - x) < cell && Math.abs(oy - y) < cell) return;
         if (!this.sheets.draw(context, id, x - thumb / 2, y - thumb / 2, thumb)) return;
+        pictured.add(id);
         const key = `${cx},${cy}`;
         taken.set(key, [...(taken.get(key) ?? []), [x, y]]);
         context.strokeStyle = this.edgeColor(id);
@@ -346,35 +369,20 @@ class MapCanvas {
       for (const id of seen) if (!faded(id)) place(id);
     }
 
-    if (chosen !== null && chosen < this.map.points) {
-      const [x, y] = this.place(chosen);
-      const right = neighborsRight(this.map.label, neighbors, chosen);
-      neighbors.forEach((neighbor, i) => {
-        const [nx, ny] = this.place(neighbor);
-        context.strokeStyle = right[i] ? color(0) : color(1);
-        context.lineWidth = 1.6;
-        context.setLineDash(right[i] ? [] : [4, 4]);
-        context.beginPath();
-        context.moveTo(x, y);
-        context.lineTo(nx, ny);
-        context.stroke();
-        context.setLineDash([]);
-        context.beginPath();
-        context.arc(nx, ny, radius + 3, 0, 2 * Math.PI);
-        context.stroke();
-      });
-      this.ring(context, chosen, radius + 5, of.ink, 2.4);
-    }
-    if (this.hovered >= 0) this.ring(context, this.hovered, radius + 4, of.ink, 1.5);
-  }
-
-  private ring(context: CanvasRenderingContext2D, id: number, radius: number, stroke: string, width: number): void {
-    const [x, y] = this.place(id);
-    context.strokeStyle = stroke;
-    context.lineWidth = width;
-    context.beginPath();
-    context.arc(x, y, radius, 0, 2 * Math.PI);
-    context.stroke();
+    const around = (id: number, stroke: string, width: number, dash: number[] = []) => {
+      const [x, y] = this.place(id);
+      context.strokeStyle = stroke;
+      context.lineWidth = width;
+      context.setLineDash(dash);
+      context.beginPath();
+      if (pictured.has(id)) context.rect(x - thumb / 2 - 3, y - thumb / 2 - 3, thumb + 6, thumb + 6);
+      else context.arc(x, y, radius + 4, 0, 2 * Math.PI);
+      context.stroke();
+      context.setLineDash([]);
+    };
+    neighbors.forEach((neighbor, i) => around(neighbor, right[i] ? color(0) : color(1), 1.6, right[i] ? [] : [4, 3]));
+    if (chosen !== null) around(chosen, of.ink, 2.4);
+    if (this.hovered >= 0) around(this.hovered, of.ink, 1.5);
   }
 }
 
@@ -446,13 +454,13 @@ export function map(state: State): Section {
       {},
       made.canvas,
       made.hover,
-      h('div.map-buttons', {}, button('+', 'Zoom in', () => made.zoomBy(1.6)), button('−', 'Zoom out', () => made.zoomBy(1 / 1.6)), button('⤢', 'Show the whole map', () => made.reset())),
+      h('div.map-buttons', {}, button('+', 'Zoom in', () => made.zoomHere(1.6)), button('−', 'Zoom out', () => made.zoomHere(1 / 1.6)), button('⤢', 'Show the whole map', () => made.reset())),
     );
     holder.replaceChildren(
       h(
         'div.bar',
         {},
-        h('p.note', {}, `${of.points.toLocaleString('en')} ${of.of > of.points ? `of ${of.of.toLocaleString('en')} ` : ''}images of ${new Set(of.label.slice(0, of.points)).size} classes${of.evaluated_on ? ` (${of.evaluated_on})` : ''}${of.epoch !== null ? `, epoch ${of.epoch}` : ''}. Ctrl + wheel, or a click and then the wheel, zooms; pictures appear as you go in.`),
+        h('p.note', {}, `${of.points.toLocaleString('en')} ${of.of > of.points ? `of ${of.of.toLocaleString('en')} ` : ''}images of ${new Set(of.label.slice(0, of.points)).size} classes${of.evaluated_on ? ` (${of.evaluated_on})` : ''}${of.epoch !== null ? `, epoch ${of.epoch}` : ''}. Ctrl + wheel zooms, or a click and the wheel.`),
         of.neighbors.length > 0 ? coloring : null,
       ),
       h('div.map-body', {}, frame, side),

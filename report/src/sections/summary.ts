@@ -74,37 +74,49 @@ function metricRow(which: string, evaluation: Evaluation | null): Child[] {
   ];
 }
 
-// All runs: one table, a best and a last line each.
+// All runs: one table, a best and a last line each. A run alone has its name and time said above.
 function table(state: State): HTMLElement {
+  const alone = state.runs.length === 1;
   const body = h('tbody');
   for (const run of state.runs) {
-    const best = bestEvaluation(run);
-    const last = lastEvaluation(run);
     const splits = [...new Set(run.epochs.flatMap((epoch) => (epoch.metrics && epoch.evaluated_on ? [epoch.evaluated_on] : [])))];
     body.append(
       h(
         'tr.first',
         { 'data-run': run.name },
-        h(
-          'th',
-          { scope: 'rowgroup', rowspan: 2 },
-          runName(run),
-          h('span.under', { dir: 'auto' }, [run.dataset, run.system].filter((word) => word !== '').join(' · ')),
-          h('span.under', {}, [status(run), splits.length > 0 ? `evaluated on ${splits.join(' and ')}` : 'not evaluated'].join(' · ')),
-        ),
-        ...metricRow('best', best),
-        h('td.number', { rowspan: 2 }, duration(totalSeconds(run))),
+        alone
+          ? null
+          : h(
+              'th',
+              { scope: 'rowgroup', rowspan: 2 },
+              runName(run),
+              h('span.under', { dir: 'auto' }, [run.dataset, run.system].filter((word) => word !== '').join(' · ')),
+              h('span.under', {}, [status(run), splits.length > 0 ? `evaluated on ${splits.join(' and ')}` : 'not evaluated'].join(' · ')),
+            ),
+        ...metricRow('best', bestEvaluation(run)),
+        alone ? null : h('td.number', { rowspan: 2 }, duration(totalSeconds(run))),
       ),
-      h('tr', { 'data-run': run.name }, ...metricRow('last', last)),
+      h('tr', { 'data-run': run.name }, ...metricRow('last', lastEvaluation(run))),
     );
   }
   return h(
     'div.scroll',
     { tabindex: 0, role: 'region', 'aria-label': 'Metrics of the runs' },
     h(
-      'table.summary',
+      `table.summary${alone ? '.alone' : ''}`,
       {},
-      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Run'), h('th', { scope: 'col' }, 'Evaluation'), ...kMetrics.map((name) => h('th.number', { scope: 'col' }, metricName(name))), h('th.number', { scope: 'col' }, 'Time'))),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          alone ? null : h('th', { scope: 'col' }, 'Run'),
+          h('th', { scope: 'col' }, 'Evaluation'),
+          ...kMetrics.map((name) => h('th.number', { scope: 'col' }, metricName(name))),
+          alone ? null : h('th.number', { scope: 'col' }, 'Time'),
+        ),
+      ),
       body,
     ),
   );

@@ -27,28 +27,29 @@ function scale(triplet: Triplet, max: number): SVGElement | null {
   );
 }
 
-function side(of: Triplet['positive'], sign: string, className: string): HTMLElement {
-  return h('div.member', {}, h('div.tile', {}, picture(of.image, of.name), h(`span.sign.${className}`, { 'aria-label': className }, sign)), named(of.class, 'side-class'), h('span.side-distance', {}, of.distance === null ? '–' : of.distance.toFixed(2)));
+// The class is said where it is not the anchor's.
+function side(of: Triplet['positive'], anchorClass: string, sign: string, className: string): HTMLElement {
+  return h('div.member', {}, h('div.tile', {}, picture(of.image, of.name), h(`span.sign.${className}`, { 'aria-label': className }, sign)), h('span.side-distance', {}, of.distance === null ? '–' : of.distance.toFixed(2)), of.class === anchorClass ? null : named(of.class, 'side-class'));
 }
 
-function tripletView(triplet: Triplet, max: number, fallback: boolean): HTMLElement {
-  return h('div.triplet', {}, h('div.sides', {}, side(triplet.positive, '●', 'positive'), side(triplet.negative, '◆', 'negative')), scale(triplet, max), fallback ? h('span.fallback', {}, 'drawn at random') : null);
+function tripletView(triplet: Triplet, anchorClass: string, max: number, fallback: boolean): HTMLElement {
+  return h('div.triplet', {}, h('div.sides', {}, side(triplet.positive, anchorClass, '●', 'positive'), side(triplet.negative, anchorClass, '◆', 'negative')), scale(triplet, max), fallback ? h('span.fallback', {}, 'drawn at random') : null);
 }
 
-function cell(triplets: Triplet[], max: number, mined: boolean): HTMLElement {
+function cell(triplets: Triplet[], anchorClass: string, max: number, mined: boolean): HTMLElement {
   const rest = triplets.length - kMost;
   return h(
     'td',
     {},
     triplets.length === 0 ? h('span.none', {}, 'none') : null,
-    ...triplets.slice(0, kMost).map((triplet) => tripletView(triplet, max, mined && triplet.kind === 'random')),
+    ...triplets.slice(0, kMost).map((triplet) => tripletView(triplet, anchorClass, max, mined && triplet.kind === 'random')),
     rest > 0 ? h('span.under', {}, `and ${rest} more`) : null,
   );
 }
 
 function anchorView(anchor: Anchor, max: number): HTMLElement {
   const row = (name: string, of: (epoch: Anchor['epochs'][number]) => Triplet[], mined: boolean): Child =>
-    anchor.epochs.some((epoch) => of(epoch).length > 0) ? h('tr', {}, h('th', { scope: 'row' }, name), ...anchor.epochs.map((epoch) => cell(of(epoch), max, mined))) : null;
+    anchor.epochs.some((epoch) => of(epoch).length > 0) ? h('tr', {}, h('th', { scope: 'row' }, name), ...anchor.epochs.map((epoch) => cell(of(epoch), anchor.class, max, mined))) : null;
   return h(
     'article.anchor',
     {},
