@@ -19,20 +19,26 @@ function roundStep(least: number): number {
 
 const timeStep = (least: number): number => (least <= 0.5 ? roundStep(least) : (kTimes.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400));
 
-/// About `count` steps that hold all values with a little room; from 0 if asked, and never below it if no value is.
+/// About `count` steps that hold all values with little room to spare; from 0 if asked, and never below it if no value is.
 export function ticks(values: number[], options: { zero?: boolean; time?: boolean; count?: number } = {}): Ticks {
-  const count = options.count ?? 4;
+  const wanted = options.count ?? 4;
   let low = options.zero ? 0 : Infinity;
   let high = options.zero ? 0 : -Infinity;
   for (const value of values) [low, high] = [Math.min(low, value), Math.max(high, value)];
-  if (!(low <= high)) return { min: 0, max: 1, interval: 1 / count };
+  if (!(low <= high)) return { min: 0, max: 1, interval: 1 / wanted };
   const spread = high - low || Math.abs(high) || 1;
-  const interval = (options.time ? timeStep : roundStep)(spread / count);
   const room = spread * 0.03;
-  const floor = Math.floor((low - room) / interval) * interval;
-  const min = low >= 0 ? Math.max(0, floor) : floor;
-  const max = Math.ceil((high + room) / interval) * interval;
-  return { min: Number(min.toPrecision(12)), max: Number(max.toPrecision(12)), interval };
+  let best: Ticks | null = null;
+  let least = Infinity;
+  for (const count of [wanted, wanted + 1, wanted - 1, wanted + 2]) {
+    const interval = (options.time ? timeStep : roundStep)(spread / count);
+    const floor = Math.floor((low - room) / interval) * interval;
+    const min = Number((low >= 0 ? Math.max(0, floor) : floor).toPrecision(12));
+    const max = Number((Math.ceil((high + room) / interval) * interval).toPrecision(12));
+    const cost = (max - min) / spread + 0.06 * Math.abs(count - wanted);
+    if (cost < least) [best, least] = [{ min, max, interval }, cost];
+  }
+  return best!;
 }
 
 /// Of a tick: whole units, no "0 s".

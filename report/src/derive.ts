@@ -52,7 +52,7 @@ export function status(run: Run): string {
   const last = lastEpoch(run);
   const of = run.epochs_planned !== null ? ` of ${run.epochs_planned}` : '';
   if (last === null) return 'no epoch yet';
-  return run.finished ? `finished, ${last} ${last === 1 ? 'epoch' : 'epochs'}` : `going on, epoch ${last}${of}`;
+  return run.finished ? `finished, ${last} ${last === 1 ? 'epoch' : 'epochs'}` : `not finished, epoch ${last}${of}`;
 }
 
 // ---- settings

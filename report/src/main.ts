@@ -47,7 +47,7 @@ function legend(state: State): HTMLElement {
   const draw = () => {
     state.runs.forEach((run, i) => {
       buttons[i].setAttribute('aria-pressed', String(state.isShown(run)));
-      buttons[i].replaceChildren(swatch(lookOfRun(run.index), 28), named(run.name), run.finished ? '' : h('span.live', { title: 'This run goes on' }, 'live'));
+      buttons[i].replaceChildren(swatch(lookOfRun(run.index), 28), named(run.name), run.finished || state.document.refresh_seconds === null ? '' : h('span.live', { title: 'This run goes on' }, 'live'));
     });
     all.hidden = state.shown.length === state.runs.length;
   };
@@ -59,7 +59,7 @@ function legend(state: State): HTMLElement {
 }
 
 // Which epochs all curves show; by keys and fingers, where dragging over a chart is not at hand.
-function rangeControl(state: State): HTMLElement | null {
+function rangeControl(state: State, className: string): HTMLElement | null {
   const span = state.span;
   if (!span || span[1] - span[0] < 2) return null;
   const input = (label: string) => h('input', { type: 'number', min: span[0], max: span[1], 'aria-label': label });
@@ -78,7 +78,7 @@ function rangeControl(state: State): HTMLElement | null {
   state.onChange((change) => {
     if (change === 'range') show();
   });
-  return h('div.range', { title: 'Dragging over a chart zooms too; a double click shows all epochs' }, h('span', {}, 'Epochs'), from, h('span', {}, 'to'), to, reset);
+  return h(`div.${className}`, { title: 'Dragging over a chart zooms too; a double click shows all epochs' }, h('span', {}, 'Epochs'), from, h('span', {}, 'to'), to, reset);
 }
 
 // ---- a page that follows a run
@@ -153,7 +153,7 @@ function show(document: ReportDocument): void {
   }
   const state = new State(document);
   history.scrollRestoration = state.saved.place ? 'manual' : 'auto';
-  const sections = [summary(state), paper(state), retrieval(state), training(state), mining(state), time(state), distances(state), map(state), triplets(state), gallery(state)].filter(
+  const sections = [summary(state), paper(state), retrieval(state, [rangeControl(state, 'range.narrow')]), training(state), mining(state), time(state), distances(state), map(state), triplets(state), gallery(state)].filter(
     (section): section is Section => section !== null,
   );
   const title = document.runs.length === 1 ? document.runs[0].name : `${document.runs.length} runs`;
@@ -166,7 +166,7 @@ function show(document: ReportDocument): void {
       {},
       h('p.brand', {}, 'smartmine'),
       h('nav', { 'aria-label': 'Sections' }, ...links),
-      h('div.sticky', {}, h('h2', {}, document.runs.length === 1 ? 'Run' : 'Runs'), legend(state), rangeControl(state)),
+      h('div.sticky', {}, h('h2', {}, document.runs.length === 1 ? 'Run' : 'Runs'), legend(state), rangeControl(state, 'range')),
       h('div.side-foot', {}, themeSwitch(state)),
     ),
     h(

@@ -79,8 +79,10 @@ describe.skipIf(!executable)('the page in Chromium', () => {
     const ids = await visitAll(page);
     await page.waitForTimeout(400);
     await page.evaluate(() => scrollTo(0, 0));
-    await page.screenshot({ path: join(screenshots, `${name}-0-top.png`) });
-    for (const [i, id] of ids.entries()) await page.locator(`#${id}`).screenshot({ path: join(screenshots, `${name}-${i + 1}-${id}.png`) });
+    await page.screenshot({ path: join(screenshots, `${name}-00-top.png`) });
+    const unpinned = await page.addStyleTag({ content: '.sticky { position: static !important; }' });
+    for (const [i, id] of ids.entries()) await page.locator(`#${id}`).screenshot({ path: join(screenshots, `${name}-${String(i + 1).padStart(2, '0')}-${id}.png`) });
+    await unpinned.evaluate((style) => (style as Element).remove());
   }
 
   const seriesOf = (page: Page, id: string) =>
@@ -180,8 +182,8 @@ describe.skipIf(!executable)('the page in Chromium', () => {
     expect((await seriesOf(page, 'training-error'))![0].count).toBe(zoomed);
     await plot.dblclick({ position: { x: box.width / 2, y: 60 } });
     expect((await seriesOf(page, 'training-error'))![0].count).toBe(20);
-    await page.getByLabel('First epoch shown').fill('4');
-    await page.getByLabel('First epoch shown').press('Enter');
+    await page.locator('.sticky').getByLabel('First epoch shown').fill('4');
+    await page.locator('.sticky').getByLabel('First epoch shown').press('Enter');
     expect((await seriesOf(page, 'nmi'))![0].count).toBe(17);
     await page.context().close();
   }, 60_000);
@@ -387,19 +389,26 @@ describe.skipIf(!executable)('the page in Chromium', () => {
     const frames = await page.evaluate(async () => {
       const target = document.querySelector<HTMLCanvasElement>('.map-frame > canvas')!;
       target.focus();
+      // What the page itself does for a frame; how long the machine takes to show it is not the page's.
       const spent: number[] = [];
+      const plain = window.requestAnimationFrame.bind(window);
+      window.requestAnimationFrame = (draw) =>
+        plain((at) => {
+          const began = performance.now();
+          draw(at);
+          spent.push(performance.now() - began);
+        });
       for (let i = 0; i < 20; ++i) {
-        const began = performance.now();
         target.dispatchEvent(new KeyboardEvent('keydown', { key: i % 10 < 5 ? '+' : '-' }));
-        await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-        spent.push(performance.now() - began);
+        await new Promise((done) => plain(() => setTimeout(done)));
       }
-      return spent.sort((a, b) => a - b)[10];
+      window.requestAnimationFrame = plain;
+      return spent.sort((a, b) => a - b)[Math.floor(spent.length / 2)];
     });
     console.info(`page of ${(size / 1e6).toFixed(1)} MB opened in ${times.join(', ')} ms; a median frame of its map took ${frames.toFixed(0)} ms`);
     await page.locator('#map').screenshot({ path: join(screenshots, 'large-map.png') });
     expect(Math.min(...times)).toBeLessThan(2000);
-    expect(frames).toBeLessThan(100);
+    expect(frames).toBeLessThan(33);
     expect(trouble).toEqual([]);
     await page.context().close();
   }, 120_000);

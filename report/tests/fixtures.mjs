@@ -206,7 +206,7 @@ const wrap = (runs, more = {}) => ({ format: 1, generator: 'smartmine 0.1.0', re
 const kOdd = (i) => ['</script><script>alert(1)</script>', '<img src=x onerror=alert(2)>', 'นกกระจอก บ้าน', '"quoted" & \'single\'', '麻雀 — tab\there', 'عصفور', 'a very long class name that goes on and on without any need for it at all, really'][i % 7] + (i > 6 ? ` ${i}` : '');
 
 /** @type {Record<'one' | 'three' | 'live' | 'odd' | 'bare' | 'none' | 'large', () => any>} */
-export const documents = {
+const makers = {
   /// One run with everything.
   one: () => wrap([run('cub200-adaptive', { map: map(5, 1500, 30, true, 0, birdName), triplets: triplets(3, 5, [4, 8, 12, 16], birdName, 64, 0), gallery: gallery(4, 26, birdName, 64, 0) })]),
   /// Three overlaid, one of them of another data set.
@@ -236,6 +236,14 @@ export const documents = {
   /// As large as a run of 20 epochs on CUB-200-2011 may be.
   large: () => wrap([run('cub200-full', { map: map(5, 5924, 100, true, 8, birdName), triplets: triplets(3, 8, [4, 8, 12, 16], birdName, 96, 6), gallery: gallery(4, 40, birdName, 96, 6) })]),
 };
+
+/** @type {typeof makers} */
+export const documents = Object.fromEntries(
+  Object.entries(makers).map(([kind, make]) => {
+    let made;
+    return [kind, () => (made ??= make())];
+  }),
+);
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const kind = process.argv[2];

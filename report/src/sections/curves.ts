@@ -11,14 +11,14 @@ const has = (state: State, pick: (epoch: Epoch) => number | null): boolean => st
 
 const grid = (...panels: (Panel | null)[]): HTMLElement => h('div.grid', {}, ...panels.map((panel) => panel?.element));
 
-export function retrieval(state: State): Section {
+export function retrieval(state: State, tools: Child[]): Section {
   const line = (name: string, title: string, wide: boolean) => linePanel(state, { id: name, title, unit: 'percent', pick: metric(name), wide, height: wide ? 260 : 190 });
   const any = has(state, metric('recall@1')) || has(state, metric('nmi'));
   return section(
     'retrieval',
     'Retrieval',
     'How often one of an image’s K nearest others shows its class, and how well clusters match classes (NMI). Epoch 0 is the untrained network.',
-    [],
+    tools,
     any
       ? h('div', {}, h('div.grid.halves', {}, line('recall@1', 'Recall@1', true).element, line('nmi', 'NMI', true).element), h('div.grid.thirds', {}, ...[2, 4, 8].map((k) => line(`recall@${k}`, `Recall@${k}`, false).element)))
       : nothing('No evaluation has been logged yet.'),
@@ -33,7 +33,7 @@ export function training(state: State): Section {
   const panels = [
     of('training-error', 'Training error', 'percent', (epoch) => epoch.training_error, 'Share of the loss’s terms above 0', target),
     of('validation-error', 'Validation error', 'percent', (epoch) => epoch.validation_error, 'Random triplets of the evaluated split that violate the margin'),
-    of('kappa', 'Kappa', 'number', (epoch) => epoch.kappa, 'Times the distance of the first positive: nearer neighbours are left out'),
+    of('kappa', 'Kappa', 'number', (epoch) => epoch.kappa, 'Neighbours nearer than kappa times the first positive are left out'),
     of('loss', 'Loss', 'number', (epoch) => epoch.loss, 'Mean over the steps'),
     ...(parts.length > 1 ? parts.map((part) => of(`loss-${part}`, `Loss: ${part}`, 'number', (epoch) => epoch.loss_parts[part] ?? null, 'Part of the loss')) : []),
   ];

@@ -54,7 +54,7 @@ export function distances(state: State): Section {
   show();
 
   const key = h('div.key');
-  const holder = h('div.grid');
+  const holder = h(state.runs.length > 2 ? 'div.grid.thirds' : 'div.grid');
   const drawKey = () =>
     key.replaceChildren(h('span.key-item', {}, swatch(positive()), 'positives'), h('span.key-item', {}, swatch(negative()), 'negatives'));
   drawKey();

@@ -69,7 +69,7 @@ export function gallery(state: State): Section {
   return section(
     'gallery',
     'Retrieval gallery',
-    'Queries of the test set with their nearest images, the worst queries first. Numbers are squared distances.',
+    'Evaluated images as queries with their nearest others, the worst queries first. Numbers are squared distances.',
     [runPicker(state, has, 'Run whose gallery is shown'), csvButton('Gallery', csv)],
     holder,
   );

@@ -41,7 +41,7 @@ class MapCanvas {
   readonly canvas = h('canvas', {
     tabindex: 0,
     role: 'application',
-    'aria-label': 'Map of the test set. Arrow keys move, plus and minus zoom, 0 shows all, Enter picks the image nearest the middle, Escape lets go.',
+    'aria-label': 'Map of the embedding. Arrow keys move, plus and minus zoom, 0 shows all, Enter picks the image nearest the middle, Escape lets go.',
   });
   readonly hover = h('div.map-hover', { hidden: true });
   private readonly x: Float32Array;
@@ -391,8 +391,8 @@ export let currentMap: { run: Run; place: (id: number) => [number, number] } | n
 
 export function map(state: State): Section {
   const has = (run: Run) => run.map !== null;
-  const lead = 'The test set’s embedding laid out by t-SNE: near points are alike to the network. Click an image to see its nearest neighbours.';
-  if (!state.runs.some(has)) return section('map', 'Map of the test set', '', [], nothing('None of these runs has a map. Maps are made from the embeddings that a run keeps at its last evaluation.'));
+  const lead = 'The evaluated images laid out by t-SNE: near points are alike to the network. Click an image to see its nearest neighbours.';
+  if (!state.runs.some(has)) return section('map', 'Map of the embedding', '', [], nothing('None of these runs has a map. Maps are made from the embeddings that a run keeps at its last evaluation.'));
   const holder = h('div.map-holder');
   let drawnRun: Run | null = null;
   let canvas: MapCanvas | null = null;
@@ -460,7 +460,7 @@ export function map(state: State): Section {
       h(
         'div.bar',
         {},
-        h('p.note', {}, `${of.points.toLocaleString('en')} ${of.of > of.points ? `of ${of.of.toLocaleString('en')} ` : ''}images of ${new Set(of.label.slice(0, of.points)).size} classes${of.evaluated_on ? ` (${of.evaluated_on})` : ''}${of.epoch !== null ? `, epoch ${of.epoch}` : ''}. Ctrl + wheel zooms, or a click and the wheel.`),
+        h('p.note', {}, `${of.points.toLocaleString('en')} ${of.of > of.points ? `of ${of.of.toLocaleString('en')} ` : ''}images of ${new Set(of.label.slice(0, of.points)).size} classes${of.evaluated_on ? ` (${of.evaluated_on})` : ''}${of.epoch !== null ? `, epoch ${of.epoch}` : ''}. ${matchMedia('(pointer: coarse)').matches ? 'Two fingers zoom.' : 'Ctrl + wheel zooms, or a click and the wheel.'}`),
         of.neighbors.length > 0 ? coloring : null,
       ),
       h('div.map-body', {}, frame, side),
@@ -482,7 +482,7 @@ export function map(state: State): Section {
     const of = run.map!;
     return toCsv([['id', 'name', 'class', 'x', 'y'], ...Array.from({ length: of.points }, (_, i) => [i, pointName(of, i), className(of, of.label[i]), of.x[i], of.y[i]])]);
   };
-  return section('map', 'Map of the test set', lead, [runPicker(state, has, 'Run whose map is shown'), csvButton('Map', csv)], holder);
+  return section('map', 'Map of the embedding', lead, [runPicker(state, has, 'Run whose map is shown'), csvButton('Map', csv)], holder);
 }
 
 function neighborsOf(of: EmbeddingMap, sheets: Sheets, id: number, pick: (id: number | null) => void): HTMLElement {

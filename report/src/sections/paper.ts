@@ -22,7 +22,7 @@ function groupTable(state: State, group: PaperGroup): HTMLElement {
   const body = h('tbody');
   const runRow = (run: PaperGroup['runs'][number], paper: Numbers | null) => {
     const last = lastEvaluation(run);
-    const where = last ? `epoch ${last.epoch}${last.split ? ` on ${last.split}` : ''}${run.finished ? '' : ', going on'}` : 'not evaluated yet';
+    const where = last ? `epoch ${last.epoch}${last.split ? ` on ${last.split}` : ''}${run.finished ? '' : ', not finished'}` : 'not evaluated yet';
     return h('tr.ours', {}, h('th', { scope: 'row' }, h('span.run-name', {}, swatch(lookOfRun(run.index), 22), named(run.name)), h('span.under', {}, where)), ...cells(last?.metrics ?? {}, paper));
   };
   for (const row of group.rows) {

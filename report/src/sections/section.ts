@@ -10,7 +10,7 @@ export function section(id: string, title: string, lead: string, tools: Child[],
   const element = h(
     'section',
     { id, 'aria-labelledby': `${id}-title` },
-    h('header', {}, h('div', {}, h('h2', { id: `${id}-title` }, title), lead ? h('p.lead', {}, lead) : null), tools.length > 0 ? h('div.tools', {}, ...tools) : null),
+    h('header', {}, h('div', {}, h('h2', { id: `${id}-title` }, title), lead ? h('p.lead', {}, lead) : null), tools.some((tool) => tool) ? h('div.tools', {}, ...tools) : null),
     ...children,
   );
   return { id, title, element };

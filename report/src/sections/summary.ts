@@ -185,7 +185,7 @@ export function summary(state: State): Section {
       runs.length === 1 ? headline(runs[0]) : null,
       runs.length === 1 ? facts(runs[0]) : null,
       table(state),
-      runs.length > 1
+      runs.length > 1 && settings.length > 0
         ? h('div.block', {}, h('h3', {}, 'Settings that differ'), differing.length > 0 ? settingsTable(runs, differing, 'Settings that differ') : h('p.nothing', {}, 'All settings of these runs are the same.'))
         : null,
       settings.length > 0 ? details(state, 'all-settings', `All ${settings.length} settings`, () => [settingsTable(runs, settings, 'All settings')]) : null,
