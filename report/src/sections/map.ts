@@ -146,9 +146,12 @@ class MapCanvas {
   private nearest(px: number, py: number, reach: number): number {
     let best = -1;
     let least = reach * reach;
+    const unit = this.unit();
+    const [left, top] = [px - this.width / 2, py - this.height / 2];
     for (let i = 0; i < this.map.points; ++i) {
-      const [x, y] = this.place(i);
-      const d = (x - px) * (x - px) + (y - py) * (y - py);
+      const x = (this.x[i] - this.view.x) * unit - left;
+      const y = (this.y[i] - this.view.y) * unit - top;
+      const d = x * x + y * y;
       if (d < least) [best, least] = [i, d];
     }
     return best;
@@ -309,8 +312,12 @@ class MapCanvas {
     const only = this.state.saved.mapClass;
     const margin = 60;
     const seen: number[] = [];
+    // Thousands of points a frame: no array for each of them.
+    const unit = this.unit();
+    const [left, top] = [this.width / 2 - this.view.x * unit, this.height / 2 - this.view.y * unit];
     for (let id = 0; id < this.map.points; ++id) {
-      const [x, y] = this.place(id);
+      const x = left + this.x[id] * unit;
+      const y = top + this.y[id] * unit;
       if (x > -margin && y > -margin && x < this.width + margin && y < this.height + margin) seen.push(id);
     }
     const spriteKey = `${radius.toFixed(2)} ${scale} ${isDark()} ${this.state.saved.mapColoring}`;
@@ -318,8 +325,8 @@ class MapCanvas {
     this.spriteKey = spriteKey;
     const stamp = (id: number) => {
       const sprite = this.sprite(id, radius, scale);
-      const [x, y] = this.place(id);
-      context.drawImage(sprite, x - sprite.width / scale / 2, y - sprite.height / scale / 2, sprite.width / scale, sprite.height / scale);
+      const size = sprite.width / scale;
+      context.drawImage(sprite, left + this.x[id] * unit - size / 2, top + this.y[id] * unit - size / 2, size, size);
     };
     const faded = (id: number) => only !== null && this.map.label[id] !== only;
     context.globalAlpha = 0.13;

@@ -4,7 +4,7 @@ import { h } from '../dom';
 /// A picture of the data, or a plain tile where there is none.
 export function picture(source: string | null, name: string, className = 'picture'): HTMLElement {
   if (!source) return h(`span.${className}.no-picture`, { role: 'img', 'aria-label': `${name || 'image'}: no picture`, title: name }, h('span', {}, 'no picture'));
-  return h(`img.${className}`, { src: source, alt: name, title: name, loading: 'lazy', decoding: 'async' });
+  return h(`img.${className}`, { src: source, alt: name, title: name, decoding: 'async' });
 }
 
 /// Right or wrong, by sign and word as well as by colour.

@@ -94,7 +94,7 @@ function table(state: State): HTMLElement {
               h('span.under', {}, [status(run), splits.length > 0 ? `evaluated on ${splits.join(' and ')}` : 'not evaluated'].join(' · ')),
             ),
         ...metricRow('best', bestEvaluation(run)),
-        alone ? null : h('td.number', { rowspan: 2 }, duration(totalSeconds(run))),
+        alone ? null : h('td.number.time', { rowspan: 2 }, duration(totalSeconds(run))),
       ),
       h('tr', { 'data-run': run.name }, ...metricRow('last', lastEvaluation(run))),
     );
@@ -114,7 +114,7 @@ function table(state: State): HTMLElement {
           alone ? null : h('th', { scope: 'col' }, 'Run'),
           h('th', { scope: 'col' }, 'Evaluation'),
           ...kMetrics.map((name) => h('th.number', { scope: 'col' }, metricName(name))),
-          alone ? null : h('th.number', { scope: 'col' }, 'Time'),
+          alone ? null : h('th.number.time', { scope: 'col' }, 'Time'),
         ),
       ),
       body,
