@@ -28,10 +28,11 @@ void SmallConvnetOptions::validate() const {
 SmallConvnet::SmallConvnet(const SmallConvnetOptions& options) : Backbone("small") {
   options.validate();
   constexpr float kMiddle = 127.5F;
+  const float zero = options.channels == 1 ? 255.0F : kMiddle;
   input_ = {.resize = options.input_size,
             .size = options.input_size,
             .channels = options.channels,
-            .mean = {kMiddle, kMiddle, kMiddle},
+            .mean = {zero, zero, zero},
             .scale = 1 / kMiddle};
   Random random(options.seed, kStream);
   std::int64_t in = options.channels;

@@ -80,7 +80,7 @@ void TrainConfig::validate() const {
   if (!(target_error > 0 && target_error < 1))
     throw InvalidArgument(fmt::format("target_error is {}; it must be between 0 and 1", target_error));
   from_to("mined_fraction", mined_fraction, 0, 1);
-  whole("warmup_epochs", warmup_epochs, 0, kMany);
+  whole("warmup_epochs", warmup_epochs, -1, kMany);
   one_of("index", index, {"auto", "exact", "fanng"});
   positive("margin", margin);
   for (const auto& [name, value] : {std::pair{"global_weight", global_weight},
@@ -107,6 +107,7 @@ TrainConfig TrainConfig::resolved() const {
   if (full.channels == 0) full.channels = of_characters(dataset) && backbone == "small" ? 1 : 3;
   if (full.learning_rate == 0) full.learning_rate = find_system(system).learning_rate * (weights.empty() ? 1 : 0.1);
   if (full.new_layer_rate == 0) full.new_layer_rate = weights.empty() ? 1 : 10;
+  if (full.warmup_epochs == -1) full.warmup_epochs = weights.empty() ? 1 : 2;
   if (full.backbone == "small" && full.input_size == 0) full.input_size = 32;
   if (full.backbone == "small" && full.image_size == 0) full.image_size = full.input_size * 9 / 8;
   if (full.flip == "auto") full.flip = of_characters(dataset) ? "off" : "on";

@@ -352,6 +352,22 @@ TEST_P(FanngBuild, GivesTheSameListsAndEdgesAtAnyNumberOfThreads) {
   }
 }
 
+// Once each with several threads: little enough work for ThreadSanitizer, which the builds above take too long for.
+TEST(FanngThreads, ShareEveryStartWithoutRaces) {
+  const MadeRows made = clustered_unit_rows(3000, 20, 40);
+  const FanngOptions options{.neighbors = 15, .threads = 3, .refreshable = true};
+  const FanngResult built = build_fanng(made.rows(), options);
+  check(built, made, options);
+  const MadeRows moved = test::drifted(made, 0.1);
+  FanngOptions again = options;
+  again.start = Start::kPrevious;
+  check(build_fanng(moved.rows(), again, &built.graph), moved, again);
+  const MadeRows few = clustered_unit_rows(600, 8, 10);
+  FanngOptions random = options;
+  random.start = Start::kRandom;
+  check(build_fanng(few.rows(), random), few, random);
+}
+
 TEST_P(FanngBuild, ReachesItsTargetsWithAnotherSeed) {
   FanngOptions options = this->options();
   const FanngResult one = build(options);

@@ -25,7 +25,7 @@ struct TrainConfig {
   std::int64_t channels = 0;    ///< 1: grey, 3: colour. 0: grey for characters, else colour.
 
   std::string system = "triplet-fanng-global-adaptive";
-  std::int64_t epochs = 12;
+  std::int64_t epochs = 8;
   std::int64_t batch_size = 32;          ///< Triplets a step; other systems take as many images (three times this).
   std::int64_t triplets_per_anchor = 2;  ///< Length of an epoch; other systems see as many images.
   std::int64_t images_per_class = 4;     ///< In batches made of classes.
@@ -34,16 +34,16 @@ struct TrainConfig {
   double momentum = 0.9;
   double weight_decay = 5e-4;
   double rate_factor = 0.5;     ///< The rate is multiplied by this ...
-  std::int64_t rate_every = 4;  ///< ... every so many epochs. 0: never.
+  std::int64_t rate_every = 3;  ///< ... every so many epochs. 0: never.
 
-  std::int64_t neighbors = 0;      ///< Length of the lists. 0: 200, or all other images if there are fewer.
-  double kappa = 0;                ///< Start. 0: 4 with the controller, 8 by schedule.
-  double kappa_factor = 0.8;       ///< Of the schedule.
-  double kappa_floor = 1;          ///< Of the schedule, and the least of the controller.
-  double target_error = 0.6;       ///< Of the controller.
-  double mined_fraction = 1;       ///< Share of triplets mined.
-  std::int64_t warmup_epochs = 2;  ///< Random triplets before mining starts.
-  std::string index = "auto";      ///< auto, exact or fanng.
+  std::int64_t neighbors = 0;       ///< Length of the lists. 0: 200, or all other images if there are fewer.
+  double kappa = 0;                 ///< Start. 0: 4 with the controller, 8 by schedule.
+  double kappa_factor = 0.8;        ///< Of the schedule.
+  double kappa_floor = 1;           ///< Of the schedule, and the least of the controller.
+  double target_error = 0.6;        ///< Of the controller.
+  double mined_fraction = 1;        ///< Share of triplets mined.
+  std::int64_t warmup_epochs = -1;  ///< Random triplets before mining starts. -1: 2 as in the paper, 1 if the trunk starts untrained.
+  std::string index = "auto";       ///< auto, exact or fanng.
 
   double margin = 0.2;  ///< Of the triplet and the semi-hard loss.
   double global_weight = 1;
@@ -113,7 +113,7 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"kappa-floor", "Least kappa"}, c.kappa_floor);
   visit(Setting{"target-error", "Training error that the controller holds"}, c.target_error);
   visit(Setting{"mined-fraction", "Share of triplets that are mined; the others are random"}, c.mined_fraction);
-  visit(Setting{"warmup-epochs", "Epochs of random triplets before mining starts"}, c.warmup_epochs);
+  visit(Setting{"warmup-epochs", "Epochs of random triplets before mining starts; -1: 2 with --weights, else 1"}, c.warmup_epochs);
   visit(Setting{"index", "auto, exact or fanng: how neighbours are found"}, c.index);
   visit(Setting{"margin", "Of the triplet and the semi-hard loss"}, c.margin);
   visit(Setting{"global-weight", "Weight of the global loss beside the triplet loss"}, c.global_weight);

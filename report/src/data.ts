@@ -1,0 +1,317 @@
+// The document of the page, read leniently: what is missing or of a wrong type becomes null or empty, never 0.
+
+export type Scalar = string | number | boolean | null;
+export type Numbers = Record<string, number>;
+
+export interface Histograms {
+  positive: number[];
+  negative: number[];
+  max: number;
+}
+
+export interface Epoch {
+  epoch: number;
+  training_error: number | null;
+  validation_error: number | null;
+  kappa: number | null;
+  loss: number | null;
+  loss_parts: Numbers;
+  learning_rate: number | null;
+  stage_seconds: Numbers;
+  seconds: number | null;
+  images_per_second: number | null;
+  mining: Numbers | null;
+  metrics: Numbers | null;
+  evaluated_on: string | null;
+  notes: string[];
+  distances: Histograms | null;
+}
+
+export interface PaperRow {
+  name: string;
+  metrics: Numbers;
+}
+
+export interface Thumbnails {
+  size: number;
+  columns: number;
+  per_sheet: number;
+  sheets: string[];
+}
+
+export interface EmbeddingMap {
+  epoch: number | null;
+  evaluated_on: string | null;
+  points: number;
+  /// More than `points` where the map shows a sample.
+  of: number;
+  x: number[];
+  y: number[];
+  label: number[];
+  classes: string[];
+  neighbors: number[][];
+  names: string[] | null;
+  thumbnails: Thumbnails | null;
+}
+
+export interface Picture {
+  name: string;
+  class: string;
+  image: string | null;
+  distance: number | null;
+}
+
+export interface Triplet {
+  positive: Picture;
+  negative: Picture;
+  kind: string;
+}
+
+export interface Anchor {
+  name: string;
+  class: string;
+  image: string | null;
+  epochs: { epoch: number; kappa: number | null; mined: Triplet[]; random: Triplet[] }[];
+}
+
+export interface Query {
+  name: string;
+  class: string;
+  image: string | null;
+  correct: number;
+  /// Most that could be right: the class may be small.
+  possible: number;
+  results: (Picture & { right: boolean })[];
+}
+
+export interface Run {
+  index: number;
+  name: string;
+  path: string;
+  dataset: string;
+  system: string;
+  settings: Record<string, Scalar>;
+  finished: boolean;
+  epochs_planned: number | null;
+  target_error: number | null;
+  paper: { rows: PaperRow[]; row_of_system: number | null } | null;
+  epochs: Epoch[];
+  map: EmbeddingMap | null;
+  triplets: Anchor[] | null;
+  gallery: Query[] | null;
+}
+
+export interface ReportDocument {
+  generator: string;
+  refresh_seconds: number | null;
+  problems: string[];
+  runs: Run[];
+}
+
+export type Reading = { kind: 'empty' } | { kind: 'unreadable'; why: string } | { kind: 'document'; document: ReportDocument };
+
+type Json = Record<string, unknown>;
+
+const object = (value: unknown): Json | null => (typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null);
+const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+const number = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null);
+const text = (value: unknown): string | null => (typeof value === 'string' ? value : typeof value === 'number' ? String(value) : null);
+const strings = (value: unknown): string[] => list(value).map((item) => text(item) ?? '');
+// Only pictures that are in the page itself are shown.
+const image = (value: unknown): string | null => (typeof value === 'string' && value.startsWith('data:image/') ? value : null);
+
+function numbers(value: unknown): Numbers {
+  const result: Numbers = {};
+  for (const [name, item] of Object.entries(object(value) ?? {})) {
+    const read = number(item);
+    if (read !== null) result[name] = read;
+  }
+  return result;
+}
+
+const numbersOrNull = (value: unknown): Numbers | null => (object(value) ? numbers(value) : null);
+
+function histograms(value: unknown): Histograms | null {
+  const json = object(value);
+  const max = number(json?.max);
+  if (!json || max === null || max <= 0) return null;
+  const counts = (items: unknown) => list(items).map((item) => Math.max(0, number(item) ?? 0));
+  const result = { positive: counts(json.positive), negative: counts(json.negative), max };
+  return result.positive.length + result.negative.length > 0 ? result : null;
+}
+
+function readEpoch(value: unknown): Epoch | null {
+  const json = object(value);
+  const epoch = number(json?.epoch);
+  if (!json || epoch === null) return null;
+  return {
+    epoch,
+    training_error: number(json.training_error),
+    validation_error: number(json.validation_error),
+    kappa: number(json.kappa),
+    loss: number(json.loss),
+    loss_parts: numbers(json.loss_parts),
+    learning_rate: number(json.learning_rate),
+    stage_seconds: numbers(json.stage_seconds),
+    seconds: number(json.seconds),
+    images_per_second: number(json.images_per_second),
+    mining: numbersOrNull(json.mining),
+    metrics: numbersOrNull(json.metrics),
+    evaluated_on: text(json.evaluated_on),
+    notes: strings(json.notes).filter((note) => note !== ''),
+    distances: histograms(json.distances),
+  };
+}
+
+// A resumed run may tell an epoch twice: the later line counts.
+function readEpochs(value: unknown): Epoch[] {
+  const byEpoch = new Map<number, Epoch>();
+  for (const item of list(value)) {
+    const epoch = readEpoch(item);
+    if (epoch) byEpoch.set(epoch.epoch, epoch);
+  }
+  return [...byEpoch.values()].sort((a, b) => a.epoch - b.epoch);
+}
+
+function readPaper(value: unknown): Run['paper'] {
+  const json = object(value);
+  if (!json) return null;
+  const rows = list(json.rows).map((row) => ({ name: text(object(row)?.name) ?? '', metrics: numbers(row) }));
+  return rows.length > 0 ? { rows, row_of_system: number(json.row_of_system) } : null;
+}
+
+function readMap(value: unknown): EmbeddingMap | null {
+  const json = object(value);
+  if (!json) return null;
+  const x = list(json.x).map((item) => number(item) ?? NaN);
+  const y = list(json.y).map((item) => number(item) ?? NaN);
+  const label = list(json.label).map((item) => number(item) ?? -1);
+  const points = Math.min(x.length, y.length, label.length);
+  if (points === 0) return null;
+  const thumbnails = object(json.thumbnails);
+  const size = number(thumbnails?.size) ?? 0;
+  const columns = number(thumbnails?.columns) ?? 0;
+  const per_sheet = number(thumbnails?.per_sheet) ?? points;
+  const sheets = list(thumbnails?.sheets).map((sheet) => image(sheet) ?? '');
+  return {
+    epoch: number(json.epoch),
+    evaluated_on: text(json.evaluated_on),
+    points,
+    of: Math.max(points, number(json.of) ?? 0),
+    x,
+    y,
+    label,
+    classes: strings(json.classes),
+    neighbors: list(json.neighbors).map((ids) => list(ids).filter((id): id is number => typeof id === 'number' && id >= 0 && id < points)),
+    names: Array.isArray(json.names) ? strings(json.names) : null,
+    thumbnails: size > 0 && columns > 0 && per_sheet > 0 && sheets.length > 0 ? { size, columns, per_sheet, sheets } : null,
+  };
+}
+
+function readPicture(value: unknown): Picture {
+  const json = object(value) ?? {};
+  return { name: text(json.name) ?? '', class: text(json.class) ?? '', image: image(json.image), distance: number(json.distance) };
+}
+
+function readTriplets(value: unknown): Anchor[] | null {
+  const json = object(value);
+  if (!json) return null;
+  const triplets = (items: unknown): Triplet[] =>
+    list(items).map((item) => ({
+      positive: readPicture(object(item)?.positive),
+      negative: readPicture(object(item)?.negative),
+      kind: text(object(item)?.kind) ?? '',
+    }));
+  return list(json.anchors).map((item) => {
+    const anchor = object(item) ?? {};
+    return {
+      name: text(anchor.name) ?? '',
+      class: text(anchor.class) ?? '',
+      image: image(anchor.image),
+      epochs: list(anchor.epochs).map((entry) => ({
+        epoch: number(object(entry)?.epoch) ?? 0,
+        kappa: number(object(entry)?.kappa),
+        mined: triplets(object(entry)?.mined),
+        random: triplets(object(entry)?.random),
+      })),
+    };
+  });
+}
+
+function readGallery(value: unknown): Query[] | null {
+  const json = object(value);
+  if (!json) return null;
+  return list(json.queries).map((item) => {
+    const query = object(item) ?? {};
+    const results = list(query.results).map((result) => ({ ...readPicture(result), right: object(result)?.right === true }));
+    return {
+      name: text(query.name) ?? '',
+      class: text(query.class) ?? '',
+      image: image(query.image),
+      correct: number(query.correct) ?? results.filter((result) => result.right).length,
+      possible: number(query.possible) ?? results.length,
+      results,
+    };
+  });
+}
+
+function readRun(value: unknown, index: number): Run {
+  const json = object(value) ?? {};
+  const settings: Record<string, Scalar> = {};
+  for (const [name, item] of Object.entries(object(json.settings) ?? {}))
+    settings[name] = typeof item === 'object' && item !== null ? JSON.stringify(item) : (item as Scalar);
+  return {
+    index,
+    name: text(json.name) || text(json.path) || `run ${index + 1}`,
+    path: text(json.path) ?? '',
+    dataset: text(json.dataset) ?? '',
+    system: text(json.system) ?? '',
+    settings,
+    finished: json.finished === true,
+    epochs_planned: number(json.epochs_planned),
+    target_error: number(json.target_error),
+    paper: readPaper(json.paper),
+    epochs: readEpochs(json.epochs),
+    map: readMap(json.map),
+    triplets: readTriplets(json.triplets),
+    gallery: readGallery(json.gallery),
+  };
+}
+
+// Two runs may bear one name: their paths, or else numbers, tell them apart.
+function makeNamesUnique(runs: Run[]): void {
+  const count = new Map<string, number>();
+  for (const run of runs) count.set(run.name, (count.get(run.name) ?? 0) + 1);
+  const seen = new Set<string>();
+  for (const run of runs) {
+    if ((count.get(run.name) ?? 0) > 1 && run.path !== '' && run.path !== run.name) run.name = `${run.name} (${run.path})`;
+    const base = run.name;
+    for (let i = 2; seen.has(run.name); ++i) run.name = `${base} #${i}`;
+    seen.add(run.name);
+  }
+}
+
+export function readDocument(source: string): Reading {
+  let json: unknown;
+  try {
+    json = JSON.parse(source);
+  } catch (error) {
+    return { kind: 'unreadable', why: error instanceof Error ? error.message : String(error) };
+  }
+  if (json === null) return { kind: 'empty' };
+  const root = object(json);
+  if (!root) return { kind: 'unreadable', why: 'it is not a JSON object' };
+  if (root.format !== 1) return { kind: 'unreadable', why: `its format is ${JSON.stringify(root.format) ?? 'missing'}, and this page reads format 1` };
+  const runs = list(root.runs).map(readRun);
+  makeNamesUnique(runs);
+  const refresh = number(root.refresh_seconds);
+  return {
+    kind: 'document',
+    document: {
+      generator: text(root.generator) ?? 'smartmine',
+      refresh_seconds: refresh !== null && refresh > 0 ? refresh : null,
+      problems: strings(root.problems).filter((problem) => problem !== ''),
+      runs,
+    },
+  };
+}

@@ -1,0 +1,90 @@
+// Elements from words. Text goes in as text, so nothing of the data is ever read as HTML.
+
+export type Child = Node | string | number | null | undefined | false;
+type Value = string | number | boolean | null | undefined | EventListener;
+
+function fillElement(element: Element, attributes: Record<string, Value>, children: Child[]): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === 'function') element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? '' : String(value));
+  }
+  for (const child of children)
+    if (child !== null && child !== undefined && child !== false) element.append(child instanceof Node ? child : String(child));
+}
+
+/// h('p.note', {title: '...', onclick: f}, 'text', element)
+export function h<Tag extends keyof HTMLElementTagNameMap>(
+  spec: Tag | `${Tag}.${string}`,
+  attributes: Record<string, Value> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[Tag] {
+  const [tag, ...classes] = spec.split('.');
+  const element = document.createElement(tag) as HTMLElementTagNameMap[Tag];
+  if (classes.length > 0) element.className = classes.join(' ');
+  fillElement(element, attributes, children);
+  return element;
+}
+
+export function svg(tag: string, attributes: Record<string, Value> = {}, ...children: Child[]): SVGElement {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  fillElement(element, attributes, children);
+  return element;
+}
+
+/// Something the data names: its own writing direction, whole on hover where it is cut.
+export const named = (name: string, className = 'name'): HTMLElement => h(`span.${className}`, { dir: 'auto', title: name }, name);
+
+/// Calls `draw` once, when the element comes near the view.
+export function whenNear(element: Element, draw: () => void): void {
+  const observer = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      draw();
+    },
+    { rootMargin: '500px 0px' },
+  );
+  observer.observe(element);
+}
+
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // Pages from a file may not use the clipboard's own interface everywhere.
+    const area = h('textarea', { style: 'position:fixed;opacity:0', 'aria-hidden': 'true' });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand('copy');
+    area.remove();
+    return done;
+  }
+}
+
+/// A button that copies what `csv` gives and says so.
+export function csvButton(what: string, csv: () => string): HTMLButtonElement {
+  const button = h('button.quiet', { type: 'button', 'aria-label': `Copy ${what} as CSV`, title: `Copy the numbers as CSV` }, 'CSV');
+  let timer = 0;
+  button.addEventListener('click', async () => {
+    const done = await copyText(csv());
+    button.textContent = done ? 'copied ✓' : 'not copied';
+    announce(done ? `${what}: copied as CSV` : `${what}: the browser did not allow copying`);
+    clearTimeout(timer);
+    timer = window.setTimeout(() => (button.textContent = 'CSV'), 1600);
+  });
+  return button;
+}
+
+let live: HTMLElement | null = null;
+
+/// Says something to those who listen to the page.
+export function announce(message: string): void {
+  if (!live) {
+    live = h('div.unseen', { 'aria-live': 'polite' });
+    document.body.append(live);
+  }
+  live.textContent = message;
+}

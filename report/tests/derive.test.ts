@@ -1,0 +1,187 @@
+import { describe, expect, it } from 'vitest';
+
+import { ticks, timeText } from '../src/axis';
+import { readDocument, type Epoch, type Run } from '../src/data';
+import {
+  bestEvaluation,
+  clampRange,
+  decimal,
+  differingSettings,
+  duration,
+  epochSpan,
+  histogramEnd,
+  kindShare,
+  lastEvaluation,
+  linesToCsv,
+  median,
+  neighborsRight,
+  overlap,
+  paperGroups,
+  percent,
+  points,
+  stageNames,
+  stageTotal,
+  status,
+  toCsv,
+  totalSeconds,
+  tripletShare,
+} from '../src/derive';
+
+function runs(...of: object[]): Run[] {
+  const reading = readDocument(JSON.stringify({ format: 1, runs: of }));
+  if (reading.kind !== 'document') throw new Error('not read');
+  return reading.document.runs;
+}
+
+const run = (epochs: object[], more: object = {}): Run => runs({ name: 'a', epochs, ...more })[0];
+const epoch = (of: object): Epoch => run([{ epoch: 1, ...of }]).epochs[0];
+
+describe('metrics', () => {
+  const a = run([{ epoch: 0, metrics: { 'recall@1': 0.2 } }, { epoch: 1, metrics: { 'recall@1': 0.5, nmi: 0.3 }, evaluated_on: 'test' }, { epoch: 2 }, { epoch: 3, metrics: { 'recall@1': 0.5 } }, { epoch: 4, metrics: { 'recall@1': 0.4 } }, { epoch: 5 }]);
+
+  it('are best at the first of equal epochs and last at the last evaluated one', () => {
+    expect(bestEvaluation(a)).toEqual({ epoch: 1, split: 'test', metrics: { 'recall@1': 0.5, nmi: 0.3 } });
+    expect(lastEvaluation(a)?.epoch).toBe(4);
+    expect(bestEvaluation(a, 'nmi')?.epoch).toBe(1);
+    expect(bestEvaluation(run([{ epoch: 1 }]))).toBeNull();
+  });
+
+  it('give points of the epochs in range that have them', () => {
+    expect(points(a, (e) => e.metrics?.['recall@1'] ?? null, [1, 4])).toEqual([
+      [1, 0.5],
+      [3, 0.5],
+      [4, 0.4],
+    ]);
+  });
+});
+
+describe('settings', () => {
+  it('differ also where one run lacks them', () => {
+    const rows = differingSettings(runs({ name: 'a', settings: { seed: 1, kappa: 4, only: true } }, { name: 'b', settings: { seed: 2, kappa: 4 } }));
+    expect(rows).toEqual([
+      { name: 'seed', values: [1, 2] },
+      { name: 'only', values: [true, undefined] },
+    ]);
+  });
+});
+
+describe('mining', () => {
+  const mined = epoch({ mining: { triplets: 200, mined: 80, mined_outside_positive: 16, mined_nearer_positive: 4, random_no_positive: 10, random_no_negative: 30, random_no_farther_positive: 10, random_by_share: 50 } });
+
+  it('counts what was asked for at random neither as mined nor as fallback', () => {
+    expect(tripletShare(mined, 'mined')).toBe(0.5);
+    expect(tripletShare(mined, 'fallback')).toBe(0.25);
+    expect(tripletShare(mined, 'chosen')).toBe(0.25);
+    expect(kindShare(mined, 'mined')).toBe(0.4);
+  });
+
+  it('has no share without triplets', () => {
+    expect(tripletShare(epoch({}), 'mined')).toBeNull();
+    expect(tripletShare(epoch({ mining: { triplets: 0, mined: 0 } }), 'mined')).toBeNull();
+    expect(tripletShare(epoch({ mining: {} }), 'fallback')).toBeNull();
+  });
+});
+
+describe('time', () => {
+  const a = run([{ epoch: 0, stage_seconds: { evaluation: 2, zeta: 1 } }, { epoch: 1, stage_seconds: { steps: 5, evaluation: 2 } }, { epoch: 2, seconds: 7 }]);
+
+  it('adds up, from the stages or, without them, the whole', () => {
+    expect(totalSeconds(a)).toBe(17);
+    expect(totalSeconds(run([{ epoch: 0 }]))).toBeNull();
+    expect(stageTotal(a, 'evaluation')).toBe(4);
+  });
+
+  it('is stacked in the order of an epoch, unknown stages last', () => expect(stageNames([a])).toEqual(['steps', 'evaluation', 'zeta']));
+});
+
+describe('epochs', () => {
+  it('span all runs', () => {
+    expect(epochSpan(runs({ epochs: [{ epoch: 3 }] }, { epochs: [{ epoch: 1 }, { epoch: 9 }] }))).toEqual([1, 9]);
+    expect(epochSpan([])).toBeNull();
+  });
+
+  it('keep a chosen range within what there is', () => {
+    expect(clampRange(null, [0, 9])).toEqual([0, 9]);
+    expect(clampRange([7, 2], [0, 9])).toEqual([2, 7]);
+    expect(clampRange([-5, 1e9], [0, 9])).toEqual([0, 9]);
+    expect(clampRange([4, 4], [0, 9])).toEqual([0, 9]);
+    expect(clampRange([20, 30], [0, 9])).toEqual([0, 9]);
+  });
+
+  it('say how far a run is', () => {
+    expect(status(run([{ epoch: 7 }], { epochs_planned: 20 }))).toBe('not finished, epoch 7 of 20');
+    expect(status(run([{ epoch: 20 }], { finished: true }))).toBe('finished, 20 epochs');
+    expect(status(run([]))).toBe('no epoch yet');
+  });
+});
+
+describe('histograms', () => {
+  it('overlap by their common mass, whatever their sizes', () => {
+    expect(overlap({ positive: [1, 1, 0], negative: [0, 10, 10], max: 4 })).toBeCloseTo(0.5);
+    expect(overlap({ positive: [2, 2], negative: [7, 7], max: 4 })).toBeCloseTo(1);
+    expect(overlap({ positive: [1, 0], negative: [0, 0], max: 4 })).toBeNull();
+  });
+
+  it('have their median inside a bin', () => {
+    expect(median([0, 4, 0, 0], 4)).toBeCloseTo(1.5);
+    expect(median([1, 1, 1, 1], 4)).toBeCloseTo(2);
+    expect(median([0, 0], 4)).toBeNull();
+  });
+
+  it('end at the last bin that was ever used', () => {
+    expect(histogramEnd(run([{ epoch: 1, distances: { positive: [1, 0, 0, 0], negative: [0, 1, 0, 0], max: 4 } }, { epoch: 2, distances: { positive: [1, 0, 1, 0], negative: [0, 0, 0, 0], max: 4 } }]))).toBe(3);
+  });
+});
+
+describe('the paper’s table', () => {
+  it('is one a data set, with runs at the rows of their systems', () => {
+    const paper = (row: number | null) => ({ rows: [{ name: 'x', nmi: 0.5 }, { name: 'y', nmi: 0.6 }], row_of_system: row });
+    const groups = paperGroups(runs({ name: 'a', dataset: 'cub200', paper: paper(1) }, { name: 'b', dataset: 'glyphs' }, { name: 'c', dataset: 'cub200', paper: paper(null) }, { name: 'd', dataset: 'cars196', paper: paper(9) }));
+    expect(groups.map((group) => [group.dataset, group.runs.map((of) => of.name), group.rows.map((row) => row.runs.map((of) => of.name))])).toEqual([
+      ['cub200', ['a', 'c'], [[], ['a']]],
+      ['cars196', ['d'], [[], []]],
+    ]);
+  });
+});
+
+describe('the map', () => {
+  it('marks neighbours of the same class as right', () => expect(neighborsRight([3, 3, 1], [1, 2], 0)).toEqual([true, false]));
+});
+
+describe('numbers as text', () => {
+  it('are short and say when they are missing', () => {
+    expect([percent(0.4567), percent(0), percent(null), percent(1, 0)]).toEqual(['45.7 %', '0.0 %', '–', '100 %']);
+    expect([decimal(2.123456), decimal(12345.6), decimal(0.00001234), decimal(0), decimal(undefined)]).toEqual(['2.123', '12,346', '1.23e-5', '0', '–']);
+    expect([duration(0.0005), duration(0.02), duration(4.6), duration(59.97), duration(208), duration(11525), duration(null)]).toEqual(['0.5 ms', '20 ms', '4.6 s', '1 min 0 s', '3 min 28 s', '3 h 12 min', '–']);
+  });
+
+  it('are quoted as CSV where they must be', () => {
+    expect(toCsv([['a', 'b,"c"', 'd\ne'], [1, null, 0.5]])).toBe('a,"b,""c""","d\ne"\n1,,0.5\n');
+    expect(linesToCsv([{ name: 'x', points: [[1, 0.5], [3, 0.7]] }, { name: 'y', points: [[2, 0.1]] }])).toBe('epoch,x,y\n1,0.5,\n2,,0.1\n3,0.7,\n');
+  });
+});
+
+describe('axes', () => {
+  it('hold all values between round ends, and are not much wider', () => {
+    let state = 1;
+    const draw = () => (state = (state * 16807) % 2147483647) / 2147483647;
+    for (let i = 0; i < 2000; ++i) {
+      const scale = 10 ** Math.floor(draw() * 9 - 4);
+      const values = [draw() * scale, draw() * scale, draw() * scale];
+      const options = { zero: draw() < 0.3, time: draw() < 0.3 };
+      const { min, max, interval } = ticks(values, options);
+      const [low, high] = [Math.min(...values), Math.max(...values)];
+      expect(min).toBeLessThanOrEqual(low);
+      expect(max).toBeGreaterThanOrEqual(high);
+      expect(min).toBeGreaterThanOrEqual(0);
+      expect(Math.abs(Math.round(min / interval) - min / interval)).toBeLessThan(1e-6);
+      expect(Math.abs(Math.round(max / interval) - max / interval)).toBeLessThan(1e-6);
+      expect((max - min) / interval).toBeLessThan(10);
+      if (!options.time) expect(max - min).toBeLessThan(3 * (high - (options.zero ? 0 : low)) + 1e-12);
+    }
+    expect(ticks([])).toEqual({ min: 0, max: 1, interval: 0.25 });
+    expect(ticks([0.5])).toMatchObject({ min: expect.any(Number) });
+  });
+
+  it('name round times', () => expect([0, 0.25, 5, 90, 60, 120, 300, 7200].map(timeText)).toEqual(['0', '250 ms', '5 s', '90 s', '1 min', '2 min', '5 min', '2 h']));
+});
