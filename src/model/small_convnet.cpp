@@ -10,7 +10,8 @@
 namespace smartmine {
 namespace {
 
-constexpr std::int64_t kGroups = 8;
+constexpr double kMomentum = 0.1;  // of the running averages
+constexpr double kEpsilon = 1e-5;
 constexpr std::uint64_t kStream = 0x7363;
 
 struct Shape {
@@ -42,14 +43,19 @@ SmallConvnet::SmallConvnet(const SmallConvnetOptions& options) : Backbone("small
     Layer layer{.filters = torch::empty({shape.filters, in, shape.kernel, shape.kernel}),
                 .norm_weight = torch::ones({shape.filters}),
                 .norm_bias = torch::zeros({shape.filters}),
+                .running_mean = torch::zeros({shape.filters}),
+                .running_variance = torch::ones({shape.filters}),
                 .stride = shape.stride,
                 .padding = shape.kernel / 2};
     fill_normal(layer.filters, std::sqrt(2.0 / static_cast<double>(in * shape.kernel * shape.kernel)), random);
-    // Bare modules give the parameters their names: "conv1.weight", "norm1.weight", "norm1.bias".
+    // Bare modules give the parameters their names: "conv1.weight", "norm1.weight", "norm1.bias", "norm1.running_mean",
+    // "norm1.running_var".
     layer.filters = register_module("conv" + number, std::make_shared<torch::nn::Module>())->register_parameter("weight", layer.filters);
     const auto norm = register_module("norm" + number, std::make_shared<torch::nn::Module>());
     layer.norm_weight = norm->register_parameter("weight", layer.norm_weight);
     layer.norm_bias = norm->register_parameter("bias", layer.norm_bias);
+    layer.running_mean = norm->register_buffer("running_mean", layer.running_mean);
+    layer.running_variance = norm->register_buffer("running_var", layer.running_variance);
     layers_.push_back(std::move(layer));
     in = shape.filters;
     side = (side + shape.stride - 1) / shape.stride;
@@ -62,7 +68,11 @@ torch::Tensor SmallConvnet::forward(const torch::Tensor& images) {
   for (const Layer& layer : layers_) {
     const auto type = x.scalar_type();
     x = torch::conv2d(x, layer.filters.to(type), {}, layer.stride, layer.padding);
-    x = torch::group_norm(x, kGroups, layer.norm_weight.to(type), layer.norm_bias.to(type)).relu_();
+    // The averages are taken in the parameters' own type, which has room for them.
+    x = torch::batch_norm(x.to(layer.norm_weight.scalar_type()), layer.norm_weight, layer.norm_bias, layer.running_mean,
+                          layer.running_variance, is_training(), kMomentum, kEpsilon, /*cudnn_enabled=*/true)
+            .relu_()
+            .to(type);
   }
   const auto type = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
   return x.flatten(1).to(type);

@@ -19,9 +19,8 @@ struct SmallConvnetOptions {
 };
 
 /// Four convolutions that train on two cores: 32 filters of 5x5, 64, 128 and 128 of 3x3, the first three at stride 2, each
-/// followed by group norm and ReLU. Group norm rather than batch norm: an image's embedding then depends on that image alone,
-/// in training as in evaluation, whatever mined triplets share its batch; there are no running averages to save; and it costs
-/// the same.
+/// followed by batch norm and ReLU. In training an image's embedding depends on its batch, in evaluation on running averages and the image
+/// alone.
 class SmallConvnet : public Backbone {
  public:
   explicit SmallConvnet(const SmallConvnetOptions& options);
@@ -31,7 +30,7 @@ class SmallConvnet : public Backbone {
 
  private:
   struct Layer {
-    torch::Tensor filters, norm_weight, norm_bias;
+    torch::Tensor filters, norm_weight, norm_bias, running_mean, running_variance;
     std::int64_t stride, padding;
   };
   std::vector<Layer> layers_;
