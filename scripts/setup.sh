@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the system packages smartmine needs, on Debian 12 or Ubuntu 24.04 (newer ones too). Does nothing when all are there.
-#   scripts/setup.sh [--bench] [--lint]
-# --bench adds the libraries the benchmark compares with, --lint adds clang, clang-tidy and clang-format.
+#   scripts/setup.sh [--bench] [--lint] [--page]
+# --bench adds the libraries the benchmark compares with, --lint adds clang, clang-tidy and clang-format, --page the browser that the report
+# page is tested in.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
@@ -12,8 +13,9 @@ for option in "$@"; do
   case "$option" in
     --bench) packages+=(libhnswlib-dev libfaiss-dev libopenblas-dev libopenblas0-openmp) ;;
     --lint) packages+=(clang clang-tidy clang-format) ;;
+    --page) packages+=(chromium) ;;
     *)
-      echo "usage: scripts/setup.sh [--bench] [--lint]" >&2
+      echo "usage: scripts/setup.sh [--bench] [--lint] [--page]" >&2
       exit 2
       ;;
   esac

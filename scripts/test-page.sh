@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The report page's own tests: types, unit tests, and the page opened and used in a headless Chromium. Leaves a screenshot of every section in
+# build/page/screenshots for a person to look at.
+#   scripts/test-page.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# Ubuntu has no Chromium of its own: there, name one by SMARTMINE_CHROMIUM.
+[ -n "${SMARTMINE_CHROMIUM:-}" ] || command -v chromium >/dev/null || scripts/setup.sh --page
+folder=build/page
+mkdir -p "$folder"
+# Beside the sources: npm writes where it works.
+tar -C report --exclude=node_modules --exclude=dist --exclude=screenshots -cf - . | tar -C "$folder" -xf -
+cd "$folder"
+npm ci --no-audit --no-fund
+npm test
