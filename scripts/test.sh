@@ -28,7 +28,7 @@ build_and_test() {
   local preset=$1 flags=$2 targets=$3 log
   shift 3
   echo "== $preset =="
-  # Lines alone are enough of debug information for what a test prints, and take a third less time.
+  # Lines alone are enough of debug information for what a test prints, and compile faster.
   log=$(cmake --preset "$preset" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="$flags" 2>&1) || { echo "$log"; exit 1; }
   # shellcheck disable=SC2086  # several words
   cmake --build --preset "$preset" -j "$jobs" --target $targets

@@ -281,7 +281,8 @@ TEST_F(TrainLong, CtrlCSavesAndAFullDiskLeavesWhatWasSaved) {
   EXPECT_THAT(stopped.err, HasSubstr("stopped and saved after epoch"));
   const std::string saved = model("run");
   const std::string state = file("run/checkpoint/state.json");
-  const Outcome full = resume("run", {.environment = {}, .most_bytes_per_file = 20000, .out = ""});
+  // Room for pictures of triplets, none for a network.
+  const Outcome full = resume("run", {.environment = {}, .most_bytes_per_file = 300000, .out = ""});
   EXPECT_EQ(full.status, 1);
   EXPECT_THAT(full.err, HasSubstr("model.safetensors"));
   EXPECT_EQ(model("run"), saved);

@@ -78,11 +78,30 @@ TEST(EmbeddingModel, DropsTheSameFeaturesForTheSameSeedAndNoneInEvaluation) {
   EXPECT_TRUE(pass(7).equal(pass(8)));
 }
 
-TEST(EmbeddingModel, AnImagesEmbeddingDoesNotDependOnItsBatch) {
+TEST(EmbeddingModel, AnImagesEmbeddingDoesNotDependOnItsBatchInEvaluation) {
   const auto model = make_model({});
   const torch::Tensor images = noise({6, 1, 32, 32}, 3);
+  model->eval();
+  const torch::Tensor untrained = model->forward(images);
+  model->train();
+  model->forward(images);  // moves the running averages
+  model->eval();
   const torch::Tensor all = model->forward(images);
+  EXPECT_GT(largest_difference(all, untrained), 1e-3) << "the running averages have no part in it";
   EXPECT_LT(largest_difference(all.narrow(0, 2, 1), model->forward(images.narrow(0, 2, 1))), 1e-5);
+  EXPECT_TRUE(torch::equal(all, model->forward(images))) << "evaluating moves the running averages";
+}
+
+TEST(EmbeddingModel, RunningAveragesAreSavedAndLoadedWithTheWeights) {
+  const auto model = make_model({});
+  const torch::Tensor images = noise({6, 1, 32, 32}, 3);
+  model->train();
+  model->forward(images);
+  model->eval();
+  const auto other = make_model({.seed = 2});
+  load_into(*other, model->state());
+  other->eval();
+  EXPECT_TRUE(torch::equal(model->forward(images), other->forward(images)));
 }
 
 TEST(EmbeddingModel, ComputesInTheTypeOfTheImages) {
