@@ -37,7 +37,8 @@ using Clock = std::chrono::steady_clock;
 struct EvalArguments {
   std::string embeddings;
   std::string labels;
-  std::string run;  // directory of a run; empty: embeddings and labels are given
+  std::string run;          // directory of a run; empty: embeddings and labels are given
+  bool seed_given = false;  // else that of the run
   std::string device = "auto";
   std::string clusters;  // file; empty: none
   RetrievalOptions retrieval;
@@ -183,9 +184,10 @@ Labelled read_files(const EvalArguments& arguments) {
 
 #ifdef SMARTMINE_WITH_TORCH
 // The test images of a run (or its validation classes, if that is what it measured), embedded by its last good checkpoint.
-Labelled embed_run(const EvalArguments& arguments, const Progress& progress) {
+Labelled embed_run(EvalArguments& arguments, const Progress& progress) {
   const RunDirectory run = RunDirectory::open(arguments.run);
   TrainConfig config = read_config(run);
+  if (!arguments.seed_given) arguments.clustering.seed = config.seed;  // so that the NMI is the one in the run's log
   config.device = arguments.device;
   config.threads = arguments.threads;
   const DataSplits splits = load_run_data(config);
@@ -268,6 +270,7 @@ void add_eval(CLI::App& program, Work& work) {
       "      recall@1, 2, 4 and 8 only, which is fastest");
   command.callback([arguments, &command, &work] {
     arguments->restarts_given = command.count("--restarts") > 0;
+    arguments->seed_given = command.count("--seed") > 0;
     work = [arguments] { run_eval(*arguments); };
   });
 }

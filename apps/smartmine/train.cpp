@@ -101,6 +101,9 @@ class FollowingPage {
 };
 
 void train(TrainArguments& arguments, const CLI::App& command) {
+  // The run's settings must mean the same from any folder.
+  for (std::string* path : {&arguments.config.data_root, &arguments.config.weights})
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
   if (arguments.report) read_page("");  // better now than later
   if (arguments.resume && arguments.output.empty()) throw UsageError("--resume needs --output, the directory of the run to go on with");
   std::optional<RunDirectory> run;
@@ -150,8 +153,8 @@ void train(TrainArguments& arguments, const CLI::App& command) {
   } catch (const Cancelled&) {
     display.finish();
     page.draw(false, false);
-    throw Interrupted(fmt::format("stopped and saved after epoch {}; smartmine train --resume --output {} goes on", trainer->epochs_done(),
-                                  arguments.output));
+    throw Interrupted(fmt::format("stopped and saved after epoch {} and the steps since; smartmine train --resume --output {} goes on",
+                                  trainer->epochs_done(), arguments.output));
   }
   page.draw(false, true, display.callback());
   display.finish();

@@ -1,8 +1,12 @@
 #include "smartmine/train/run_directory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <set>
 #include <system_error>
@@ -90,6 +94,16 @@ void RunDirectory::forget_after(std::int64_t epoch) {
   log_.resize(kept);
   lines_.resize(kept);
   write_log();
+}
+
+std::shared_ptr<void> RunDirectory::lock() const {
+  // On the folder itself, so that no file is left behind; the system lets go of it however the process ends.
+  const int folder = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return nullptr;  // what is wrong with it will be said when something is written
+  std::shared_ptr<void> held(nullptr, [folder](void*) { ::close(folder); });
+  if (::flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)  // some network disks have no locks
+    throw IoError(fmt::format("{}: another process is training in it; wait for its end, or choose another --output", path_.string()));
+  return held;
 }
 
 void RunDirectory::remove_if_unused() const {

@@ -139,6 +139,7 @@ class Trainer::Work final : public EpochSource {
 
   TrainConfig config_;
   RunDirectory& run_;
+  std::shared_ptr<void> lock_;
   ReportFiles report_files_;
   const System system_;
   Progress progress_;
@@ -364,8 +365,7 @@ std::optional<RetrievalMetrics> Trainer::Work::evaluate() {
   record_.validation_error = validation_error(rows);
   const auto threads = static_cast<unsigned>(config_.threads);
   const RetrievalResult retrieval = measure_retrieval(rows, labels, {.threads = threads}, progress_);
-  const KMeansResult clusters =
-      k_means(rows, {.clusters = retrieval.stats.classes, .seed = epoch_seed(config_.seed, kClustering, 0), .threads = threads}, progress_);
+  const KMeansResult clusters = k_means(rows, {.clusters = retrieval.stats.classes, .seed = config_.seed, .threads = threads}, progress_);
   const NormalizedMutualInformation nmi = normalized_mutual_information(labels, clusters.assignments);
   return RetrievalMetrics{.split = data_.evaluated_on,
                           .recall_at_1 = retrieval.recall[0],
@@ -534,6 +534,7 @@ void Trainer::Work::describe_data(const DataSplits& splits) {
 Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& system, Progress progress)
     : config_((config.validate(), config.resolved())),
       run_(run),
+      lock_(run.lock()),
       report_files_(run.report_path()),
       system_(system),
       progress_(std::move(progress)),
@@ -563,6 +564,9 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
     take_up(checkpoint);
     run_.forget_after(state_.epochs_done);
   } else {
+    if (!run_.log().empty() && run_.log().back().epoch > 0)
+      throw IoError(fmt::format("{}: there is no checkpoint, though {} epochs have been logged; put it back, or begin a run elsewhere",
+                                run_.checkpoint_path().string(), run_.log().back().epoch));
     run_.forget_after(-1);
   }
 }

@@ -128,7 +128,7 @@ TEST_F(Train, EmbedsAFolderAndMeasuresARun) {
   const json metrics = json::parse(measured.out);
   const std::string log = file("run/log.jsonl");
   const json last = json::parse(log.substr(log.rfind('\n', log.size() - 2) + 1));
-  for (const char* name : {"recall@1", "recall@8", "map@r", "r_precision"})
+  for (const char* name : {"recall@1", "recall@8", "nmi", "map@r", "r_precision"})
     EXPECT_DOUBLE_EQ(metrics.at(name).get<double>(), last.at("metrics").at(name).get<double>()) << name;
   EXPECT_EQ(metrics.at("size"), 36);
 }

@@ -217,6 +217,26 @@ TEST_F(Training, IsResumedOnlyOnTheSameData) {
               ThrowsMessage<IoError>(HasSubstr("state.json: of a run on 36 training images; here are 35, so it is not the same data")));
 }
 
+TEST_F(Training, OnlyOneTrainsInADirectory) {
+  RunDirectory run = new_run("run");
+  RunDirectory same = RunDirectory::open(root_ / "run");
+  {
+    const Trainer first(config_, run);
+    EXPECT_THAT([&] { Trainer(config_, same); }, ThrowsMessage<IoError>(HasSubstr("run: another process is training in it")));
+  }
+  EXPECT_NO_THROW(Trainer(config_, same));
+}
+
+TEST_F(Training, DoesNotBeginAgainWhenTheCheckpointIsGone) {
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  const std::string before = metrics("run");
+  std::filesystem::remove_all(root_ / "run/checkpoint");
+  RunDirectory again = RunDirectory::open(root_ / "run");
+  EXPECT_THAT([&] { Trainer(config_, again); }, ThrowsMessage<IoError>(HasSubstr("there is no checkpoint, though")));
+  EXPECT_EQ(metrics("run"), before);
+}
+
 TEST_F(Training, FinishedRunsStayAsTheyAreWhenResumed) {
   RunDirectory run = new_run("run");
   Trainer(config_, run).run();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ class RunDirectory {
   void append(const EpochRecord& record);
   /// Forgets all records after `epoch`: they will be made again.
   void forget_after(std::int64_t epoch);
+
+  /// Keeps others from training in it as long as the result lives. Throws IoError if somebody does already.
+  std::shared_ptr<void> lock() const;
 
   /// Takes the directory away again if there is nothing but config.toml in it.
   void remove_if_unused() const;
