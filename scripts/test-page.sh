@@ -11,5 +11,5 @@ mkdir -p "$folder"
 # Beside the sources: npm writes where it works.
 tar -C report --exclude=node_modules --exclude=dist --exclude=screenshots -cf - . | tar -C "$folder" -xf -
 cd "$folder"
-npm ci --no-audit --no-fund
+npm ci --no-audit --no-fund || { sleep 10; npm ci --no-audit --no-fund; }  # networks have bad moments
 npm test
