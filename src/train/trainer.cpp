@@ -40,7 +40,7 @@ constexpr std::int64_t kMostBackOffs = 3;
 constexpr double kBackOff = 0.5;
 constexpr std::int64_t kDefaultNeighbors = 200;
 constexpr std::size_t kDeviceKnnRows = 1'000'000;  // beyond, the graph on the CPU is faster than all pairs on a GPU
-enum Purpose : std::uint64_t { kGraph = 0x7201, kDropout, kClustering, kValidation };
+enum Purpose : std::uint64_t { kGraph = 0x7201, kDropout, kValidation };
 
 /// Adds the time it lives to a stage, also when an exception ends it.
 class Timed {
@@ -122,7 +122,7 @@ class Trainer::Work final : public EpochSource {
   double spread_of(std::span<const std::uint32_t> items);
   void save_for_report(const EpochPlan& plan);
   void count_pending();
-  std::optional<double> validation_error(const Rows& rows);
+  double validation_error(const Rows& rows);
   std::optional<RetrievalMetrics> evaluate();
   bool is_evaluation_epoch(std::int64_t epoch) const { return epoch % config_.evaluate_every == 0 || epoch == config_.epochs; }
   bool is_saved_epoch(std::int64_t epoch) const {
@@ -338,10 +338,8 @@ void Trainer::Work::save_for_report(const EpochPlan& plan) {
 }
 
 // As the training error, on random triplets, the same ones every epoch.
-std::optional<double> Trainer::Work::validation_error(const Rows& rows) {
-  const Dataset& dataset = evaluation_->dataset();
-  if (dataset.classes().size() < 2 || dataset.single_image_classes() == dataset.classes().size()) return std::nullopt;
-  const LabelIndex labels(dataset.labels());
+double Trainer::Work::validation_error(const Rows& rows) {
+  const LabelIndex labels(evaluation_->dataset().labels());
   const MinedTriplets drawn =
       RandomMiner({.seed = epoch_seed(config_.seed, kValidation, 0), .threads = static_cast<unsigned>(config_.threads)}).select(labels);
   std::size_t violating = 0;
