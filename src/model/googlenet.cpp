@@ -26,60 +26,16 @@ constexpr std::array<InceptionShape, 9> kInceptions = {{{"inception_3a", 192, {6
                                                         {"inception_5b", 832, {384, 192, 384, 48, 128, 128}}}};
 constexpr std::array<std::size_t, 2> kPoolAfter = {1, 6};  // 3b and 4e
 
-torch::Tensor pool(const torch::Tensor& x, std::int64_t stride, std::int64_t padding) {
-  return torch::max_pool2d(x, 3, stride, padding, /*dilation=*/1, /*ceil_mode=*/true);
-}
-
-// Caffe's alpha is shared among the window's channels, as torch's is.
-constexpr double kAlpha = 1e-4;
-constexpr double kBeta = 0.75;
-constexpr std::int64_t kWindow = 5;
-
-/// Sums over a window of channels, times `factor`, plus `offset`: a 1x1 convolution with a band matrix, which is the one form of it that is
-/// fast in both memory formats and on tensor cores. Slices along the channels are not contiguous in either.
-torch::Tensor window_sum(const torch::Tensor& x, double factor, double offset) {
-  const std::int64_t channels = x.size(1);
-  const auto band =
-      torch::ones({channels, channels}, x.options().requires_grad(false)).triu_(-(kWindow / 2)).tril_(kWindow / 2).mul_(factor);
-  const auto bias = offset == 0 ? torch::Tensor() : torch::full({channels}, offset, x.options().requires_grad(false));
-  return torch::conv2d(x, band.view({channels, channels, 1, 1}), bias);
-}
-
-/// With s = 1 + alpha / size * sum(x^2) and y = x * s^-beta, the gradient is
-/// dx = dy * s^-beta - 2 * alpha * beta / size * x * sum(dy * x * s^(-beta-1)): by hand, it takes a third of the memory traffic that the
-/// chain of elementary operations does.
-class LocalResponseNorm : public torch::autograd::Function<LocalResponseNorm> {
- public:
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x) {
-    const torch::Tensor scale = window_sum(x.square(), kAlpha / kWindow, 1);
-    context->save_for_backward({x, scale});
-    return scale.pow(-kBeta).mul_(x);
-  }
-
-  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context, torch::autograd::tensor_list gradients) {
-    const auto saved = context->get_saved_variables();
-    const torch::Tensor& x = saved[0];
-    const torch::Tensor& scale = saved[1];
-    const torch::Tensor direct = scale.pow(-kBeta).mul_(gradients[0]);
-    const torch::Tensor across = window_sum((direct * x).div_(scale), -2 * kAlpha * kBeta / kWindow, 0);
-    return {across.mul_(x).add_(direct)};
-  }
-};
-
 }  // namespace
 
-torch::Tensor local_response_norm(const torch::Tensor& x) { return LocalResponseNorm::apply(x); }
-
-torch::Tensor GoogLeNet::Convolution::operator()(const torch::Tensor& x) const {
-  return torch::conv2d(x, weight.to(x.scalar_type()), bias.to(x.scalar_type()), stride, padding).relu_();
-}
-
 torch::Tensor GoogLeNet::Inception::operator()(const torch::Tensor& x) const {
-  return torch::cat({one(x), three(three_reduce(x)), five(five_reduce(x)), pool(smartmine::pool(x, 1, 1))}, 1);
+  const std::array<Branch, 4> branches = {
+      {{x, one}, {rectified(x, three_reduce), three}, {rectified(x, five_reduce), five}, {max_pool(x, 1, 1), pool}}};
+  return rectified(branches);
 }
 
-GoogLeNet::Convolution GoogLeNet::add_convolution(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
-                                                  std::int64_t stride, Random& random) {
+Convolution GoogLeNet::add_convolution(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                                       Random& random) {
   // A bare module gives the parameters their Caffe names, "conv1/7x7_s2.weight".
   const auto layer = register_module(name, std::make_shared<torch::nn::Module>());
   const torch::Tensor weight = torch::empty({out, in, kernel, kernel});
@@ -112,11 +68,11 @@ GoogLeNet::GoogLeNet(std::uint64_t seed)
 std::vector<std::string> GoogLeNet::left_out() const { return {"loss1/", "loss2/", "loss3/"}; }
 
 torch::Tensor GoogLeNet::forward(const torch::Tensor& images) {
-  torch::Tensor x = local_response_norm(pool(conv1_(images), 2, 0));
-  x = pool(local_response_norm(conv2_(conv2_reduce_(x))), 2, 0);
+  torch::Tensor x = local_response_norm(max_pool(rectified(images, conv1_), 2, 0));
+  x = max_pool(local_response_norm(rectified(rectified(x, conv2_reduce_), conv2_)), 2, 0);
   for (std::size_t i = 0; i < inceptions_.size(); ++i) {
     x = inceptions_[i](x);
-    if (std::find(kPoolAfter.begin(), kPoolAfter.end(), i) != kPoolAfter.end()) x = pool(x, 2, 0);
+    if (std::find(kPoolAfter.begin(), kPoolAfter.end(), i) != kPoolAfter.end()) x = max_pool(x, 2, 0);
   }
   // pool5 averages all of its 7x7 input. Its sums are taken, and given, in float32 at least.
   return x.mean({2, 3}, /*keepdim=*/false, x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32);

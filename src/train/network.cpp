@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 constexpr std::int64_t kEmbedBatch = 256;  // images a pass without gradients
-constexpr int kTriedAlgorithms = 4;        // of cuDNN, for every layer and shape of batch; trying all of them takes half a minute
 
 torch::Device choose_device(const std::string& name) {
   if (name == "cpu") return torch::kCPU;
@@ -100,8 +99,9 @@ Network::Network(const TrainConfig& config)
   if (device.is_cuda()) {
     at::globalContext().setAllowTF32CuBLAS(true);
     at::globalContext().setAllowTF32CuDNN(true);
-    at::globalContext().setBenchmarkCuDNN(true);
-    at::globalContext().setBenchmarkLimitCuDNN(kTriedAlgorithms);
+    // cuDNN's own choice of algorithms is as fast as the winners of a trial, which would take half a minute and differ from run to run.
+    at::globalContext().setBenchmarkCuDNN(false);
+    at::globalContext().setDeterministicCuDNN(true);
   }
   const std::int64_t size = model->input().size;
   if (config.image_size != 0 && config.image_size < size)
@@ -126,8 +126,6 @@ torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std
   torch::Tensor embeddings = torch::empty({count, model->dimension()}, torch::TensorOptions(torch::kFloat32).device(device));
   std::vector<std::uint32_t> items(static_cast<std::size_t>(count));
   std::iota(items.begin(), items.end(), 0U);
-  // On a GPU the last batch is filled up: cuDNN would look for algorithms again for its shape.
-  if (device.is_cuda()) items.resize((items.size() + kEmbedBatch - 1) / kEmbedBatch * kEmbedBatch, 0U);
   const auto batch = [&](std::int64_t begin) {
     const auto first = static_cast<std::size_t>(begin);
     return std::span(items).subspan(first, std::min<std::size_t>(kEmbedBatch, items.size() - first));
@@ -136,7 +134,7 @@ torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std
     const torch::Tensor pixels = images.get(batch(begin));
     if (begin + kEmbedBatch < count) images.prefetch(batch(begin + kEmbedBatch));
     const std::int64_t rows = std::min(kEmbedBatch, count - begin);
-    embeddings.narrow(0, begin, rows).copy_(model->forward(augmenter.evaluation(pixels, type)).narrow(0, 0, rows));
+    embeddings.narrow(0, begin, rows).copy_(model->forward(augmenter.evaluation(pixels, type)));
     report(progress, stage, static_cast<std::size_t>(begin + rows), static_cast<std::size_t>(count), "images");
   }
   return embeddings;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "smartmine/model/backbone.h"
+#include "smartmine/model/layers.h"
 
 namespace smartmine {
 
@@ -25,11 +26,6 @@ class GoogLeNet : public Backbone {
   std::vector<std::string> left_out() const override;
 
  private:
-  struct Convolution {
-    torch::Tensor weight, bias;
-    std::int64_t stride = 1, padding = 0;
-    torch::Tensor operator()(const torch::Tensor& x) const;  // with ReLU
-  };
   struct Inception {
     Convolution one, three_reduce, three, five_reduce, five, pool;
     torch::Tensor operator()(const torch::Tensor& x) const;
@@ -42,9 +38,5 @@ class GoogLeNet : public Backbone {
   Convolution conv1_, conv2_reduce_, conv2_;
   std::vector<Inception> inceptions_;
 };
-
-/// Caffe's normalisation across channels, x / (1 + alpha / size * sum of the squares of `size` channels around)^beta, with the values
-/// of the network: alpha 1e-4, beta 0.75, size 5. Any type and memory format.
-torch::Tensor local_response_norm(const torch::Tensor& x);
 
 }  // namespace smartmine
