@@ -91,6 +91,9 @@ void TrainConfig::validate() const {
     from_to(name, value, 0, kInfinity);
   positive("lifted_margin", lifted_margin);
   positive("pairs_margin", pairs_margin);
+  positive("multisimilarity_alpha", multisimilarity_alpha);
+  positive("multisimilarity_beta", multisimilarity_beta);
+  from_to("multisimilarity_base", multisimilarity_base, -1, 1);
   one_of("crop", crop, {"centre", "random", "resized"});
   if (!(min_area > 0 && min_area <= 1)) throw InvalidArgument(fmt::format("min_area is {}; it must be above 0 and at most 1", min_area));
   from_to("max_aspect", max_aspect, 1, 10);

@@ -263,18 +263,20 @@ std::optional<std::string> Trainer::Work::train_on(const EpochPlan& plan) {
 bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t number) {
   const auto count = static_cast<std::int64_t>(items.size());
   std::vector<std::uint64_t> keys(items.size());
-  std::vector<std::int64_t> labels(items.size());
+  std::vector<std::int64_t> labels(2 * items.size());  // and the items behind them, so that one copy takes both to the device
   for (std::size_t i = 0; i < items.size(); ++i) {
     keys[i] = number * plan_.batch_items + i;
     labels[i] = labels_.class_of(items[i]);
+    labels[items.size() + i] = items[i];
   }
   EmbeddingModel& model = *network_.model;
   model.seed_dropout(epoch_seed(config_.seed ^ number, kDropout, record_.epoch));
   const torch::Tensor pixels = training_images_->get(items);
   const torch::Tensor images = network_.augmenter.training(pixels, static_cast<std::uint64_t>(record_.epoch), keys, network_.type);
   const torch::Tensor embedded = system_.unit_norm ? model.forward(images) : model.raw(images);
-  const torch::Tensor device_labels = torch::from_blob(labels.data(), {count}, torch::kInt64).to(network_.device, false, /*copy=*/true);
-  const BatchLoss loss = system_.loss(embedded, {labels, device_labels}, config_);
+  const torch::Tensor both = torch::from_blob(labels.data(), {2, count}, torch::kInt64).to(network_.device, false, /*copy=*/true);
+  const BatchLoss loss =
+      system_.loss(embedded, {.host = std::span(labels).first(items.size()), .device = both[0], .items = both[1]}, config_);
 
   ++record_.steps;
   record_.images += count;

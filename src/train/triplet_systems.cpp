@@ -3,6 +3,7 @@
 
 #include "smartmine/core/random.h"
 #include "smartmine/loss/global_loss.h"
+#include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/loss/pairs_loss.h"
 #include "smartmine/loss/triplet_loss.h"
 #include "smartmine/mining/selections.h"
@@ -108,6 +109,18 @@ BatchLoss triplets_and_global(const torch::Tensor& embeddings, const BatchLabels
   return loss;
 }
 
+/// All pairs of the batch in the loss, but the error is that of the triplets, which is what the controller holds.
+BatchLoss all_pairs(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
+  const auto parts = embeddings.detach().chunk(3);
+  BatchLoss loss = triplet_loss(parts[0], parts[1], parts[2], {.margin = config.margin});
+  loss.value = multisimilarity_loss(
+                   embeddings, labels.device, labels.items,
+                   {.alpha = config.multisimilarity_alpha, .beta = config.multisimilarity_beta, .base = config.multisimilarity_base})
+                   .value;
+  loss.parts = {{"multisimilarity", loss.value.detach()}};
+  return loss;
+}
+
 BatchLoss pairs(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
   const auto parts = embeddings.chunk(2);
   const auto sides = labels.device.chunk(2);
@@ -158,6 +171,17 @@ System hard_pairs_system() {
           .plan = hard_pairs_plan,
           .loss = pairs,
           .learning_rate = 0.01};
+}
+
+System smart_batch_system() {
+  return {.name = "smart-batch",
+          .description =
+              "smart mining that holds the training error; its triplets make a batch, the multi-similarity loss sees all pairs of it",
+          .plan = smart_plan,
+          .loss = all_pairs,
+          .mines = true,
+          .adaptive = true,
+          .error_counts = true};
 }
 
 }  // namespace smartmine

@@ -18,6 +18,7 @@
 #include "smartmine/core/random.h"
 #include "smartmine/data/folder.h"
 #include "smartmine/graph/exact_knn.h"
+#include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/loss/triplet_loss.h"
 #include "smartmine/model/embed.h"
 #include "smartmine/train/checkpoint.h"
@@ -76,8 +77,10 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
   RunDirectory run = new_run("run");
   Trainer(config_, run).run();
   ASSERT_EQ(run.log().size(), 5U);
-  EXPECT_EQ(run.log()[0].steps, 0);  // the untrained network
-  const bool triplets = GetParam().starts_with("triplet");
+  EXPECT_EQ(run.log()[0].steps, 0);                      // the untrained network
+  const bool smart_batch = GetParam() == "smart-batch";  // triplets that are mined, but all pairs in the loss
+  const bool triplets = GetParam().starts_with("triplet") || smart_batch;
+  const bool mines = GetParam().find("fanng") != std::string::npos || smart_batch;
   for (const EpochRecord& record : run.log()) {
     ASSERT_TRUE(record.metrics);
     EXPECT_GT(record.metrics->recall_at_1, 0);
@@ -89,15 +92,17 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
     EXPECT_GE(record.training_error(), 0);
     EXPECT_LE(record.training_error(), 1);
     EXPECT_EQ(record.mining.has_value(), triplets);
-    EXPECT_EQ(record.kappa.has_value(), GetParam().find("fanng") != std::string::npos && record.epoch > config_.warmup_epochs);
+    EXPECT_EQ(record.kappa.has_value(), mines && record.epoch > config_.warmup_epochs);
     EXPECT_EQ(record.mined_share() > 0, record.kappa.has_value());
-    EXPECT_EQ(record.loss_part_sums.contains("triplet"), triplets);
+    EXPECT_EQ(record.loss_part_sums.contains("triplet"), triplets && !smart_batch);
+    EXPECT_EQ(record.loss_part_sums.contains("multisimilarity"), smart_batch);
     EXPECT_EQ(record.loss_part_sums.contains("global"), triplets && GetParam().find("global") != std::string::npos);
     EXPECT_EQ(record.distances.has_value(), triplets);
     if (!triplets) continue;
     double sum = 0;
     for (const auto& [part, value] : record.loss_part_sums) sum += value;
     EXPECT_NEAR(sum, record.loss_sum, 1e-5 * record.loss_sum);
+    EXPECT_EQ(record.terms, 36);  // the error is that of triplets
     EXPECT_EQ(std::accumulate(record.distances->positive.begin(), record.distances->positive.end(), std::uint64_t{0}), 36U);
     EXPECT_EQ(std::accumulate(record.distances->negative.begin(), record.distances->negative.end(), std::uint64_t{0}), 36U);
   }
@@ -123,10 +128,28 @@ INSTANTIATE_TEST_SUITE_P(Names, EverySystem, ::testing::ValuesIn(system_names())
   return letters;
 });
 
-TEST(Systems, AreTheNineOfTheCommandLine) {
+TEST(Systems, AreThoseOfTheCommandLine) {
   EXPECT_THAT(system_names(), ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
-                                          "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs"));
+                                          "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch"));
   EXPECT_THAT([] { find_system("magic"); }, ThrowsMessage<InvalidArgument>(HasSubstr("system is 'magic'; it must be one of semihard, ")));
+}
+
+TEST(SmartBatch, LooksAtAllPairsAndCountsTriplets) {
+  torch::manual_seed(3);
+  torch::Tensor embeddings = torch::nn::functional::normalize(torch::randn({12, 5}));
+  const std::vector<std::int64_t> labels = {0, 1, 2, 0, 0, 1, 2, 0, 1, 2, 0, 2};
+  const torch::Tensor device = torch::tensor(labels, torch::kInt64),
+                      items = torch::tensor({0, 1, 2, 3, 4, 5, 6, 0, 5, 9, 4, 11}, torch::kInt64);
+  const TrainConfig config{.margin = 0.1, .multisimilarity_alpha = 3, .multisimilarity_beta = 20, .multisimilarity_base = 0.3};
+  const BatchLoss loss = find_system("smart-batch").loss(embeddings, {labels, device, items}, config);
+  const auto parts = embeddings.chunk(3);
+  const BatchLoss of_triplets = triplet_loss(parts[0], parts[1], parts[2], {.margin = 0.1});
+  EXPECT_EQ(loss.active.item<std::int64_t>(), of_triplets.active.item<std::int64_t>());
+  EXPECT_EQ(loss.terms, 4);
+  EXPECT_TRUE(loss.squared_distances.equal(of_triplets.squared_distances));
+  const BatchLoss of_pairs = multisimilarity_loss(embeddings, device, items, {.alpha = 3, .beta = 20, .base = 0.3});
+  EXPECT_EQ(loss.value.item<float>(), of_pairs.value.item<float>());
+  EXPECT_EQ(find_system("smart-batch").plan, find_system("triplet-fanng-global-adaptive").plan);
 }
 
 TEST_F(Training, OnGlyphsRaisesRecall) {

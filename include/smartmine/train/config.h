@@ -53,6 +53,9 @@ struct TrainConfig {
   double npairs_norm_weight = 0.002;
   double clustering_gamma = 1;
   double pairs_margin = 1;
+  double multisimilarity_alpha = 2;
+  double multisimilarity_beta = 50;
+  double multisimilarity_base = 0.5;
 
   std::string crop = "random";  ///< centre, random or resized.
   double min_area = 0.3;        ///< Of resized crops.
@@ -123,6 +126,9 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"npairs-norm-weight", "Of the N-pairs loss: weight of the embeddings' squared length"}, c.npairs_norm_weight);
   visit(Setting{"clustering-gamma", "Of the clustering loss: weight of the margin"}, c.clustering_gamma);
   visit(Setting{"pairs-margin", "Of the loss of hard-pairs"}, c.pairs_margin);
+  visit(Setting{"multisimilarity-alpha", "Of the multi-similarity loss: how steep it is for positives"}, c.multisimilarity_alpha);
+  visit(Setting{"multisimilarity-beta", "Of the multi-similarity loss: how steep it is for negatives"}, c.multisimilarity_beta);
+  visit(Setting{"multisimilarity-base", "Of the multi-similarity loss: the similarity about which both turn"}, c.multisimilarity_base);
   visit(Setting{"crop", "centre, random or resized: what is cut out of training images"}, c.crop);
   visit(Setting{"min-area", "Least share of the image in a resized crop"}, c.min_area);
   visit(Setting{"max-aspect", "Most width to height, or height to width, of a resized crop"}, c.max_aspect);
