@@ -17,6 +17,7 @@ namespace smartmine {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kAdamRate = 1e-3;  // whatever the loss, for its scale cancels
 
 void whole(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value < low || value > high)
@@ -62,6 +63,7 @@ void TrainConfig::validate() const {
   whole("batch_size", batch_size, 1, 65536);
   whole("triplets_per_anchor", triplets_per_anchor, 1, 65536);
   whole("images_per_class", images_per_class, 2, 65536);
+  one_of("optimizer", optimizer, {"sgd", "adamw"});
   from_to("learning_rate", learning_rate, 0, kInfinity);
   from_to("new_layer_rate", new_layer_rate, 0, kInfinity);
   if (!(momentum >= 0 && momentum < 1))
@@ -108,7 +110,8 @@ void TrainConfig::validate() const {
 TrainConfig TrainConfig::resolved() const {
   TrainConfig full = *this;
   if (full.channels == 0) full.channels = of_characters(dataset) && backbone == "small" ? 1 : 3;
-  if (full.learning_rate == 0) full.learning_rate = find_system(system).learning_rate * (weights.empty() ? 1 : 0.1);
+  if (full.learning_rate == 0)
+    full.learning_rate = (optimizer == "adamw" ? kAdamRate : find_system(system).learning_rate) * (weights.empty() ? 1 : 0.1);
   if (full.new_layer_rate == 0) full.new_layer_rate = weights.empty() ? 1 : 10;
   if (full.warmup_epochs == -1) full.warmup_epochs = weights.empty() ? 1 : 2;
   if (full.backbone == "small" && full.input_size == 0) full.input_size = 32;

@@ -24,8 +24,8 @@
 #include "smartmine/train/system.h"
 #include "train/device_knn.h"
 #include "train/network.h"
+#include "train/optimizer.h"
 #include "train/report_files.h"
-#include "train/sgd.h"
 
 namespace smartmine {
 namespace {
@@ -145,7 +145,7 @@ class Trainer::Work final : public EpochSource {
   Progress progress_;
 
   Network network_;
-  Sgd optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<KappaPolicy> kappa_;
   std::optional<Fanng> graph_;  // of the epoch before, for the next to start from
 
@@ -285,9 +285,9 @@ bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t numbe
     ++record_.skipped_steps;
     return false;
   }
-  optimizer_.zero_gradients();
+  optimizer_->zero_gradients();
   loss.value.backward();
-  optimizer_.step(record_.learning_rate);
+  optimizer_->step(record_.learning_rate);
   record_.loss_sum += value;
   record_.active += loss.active.item<std::int64_t>();
   record_.terms += loss.terms;
@@ -390,11 +390,11 @@ void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch)
     }
     std::vector<std::string> said;  // of attempts that were undone
     while (state_.epochs_done < config_.epochs) {
-      const NamedTensors weights = copies(network_.model->state()), momenta = copies(optimizer_.state());
+      const NamedTensors weights = copies(network_.model->state()), momenta = copies(optimizer_->state());
       const auto trouble = run_epoch(state_.epochs_done + 1);
       if (trouble) {
         load_into(*network_.model, weights);
-        optimizer_.load(momenta, "the epoch before");
+        optimizer_->load(momenta, "the epoch before");
         state_.in_epoch = false;
         back_off(*trouble);
         said.push_back(fmt::format("epoch {} was undone and the learning rate halved: {}", state_.epochs_done + 1, *trouble));
@@ -462,7 +462,7 @@ void Trainer::Work::save() {
   write_safetensors(
       writer.folder() / "model.safetensors", network_.model->state(),
       {{"backbone", config_.backbone}, {"system", std::string(system_.name)}, {"epochs", std::to_string(state_.epochs_done)}});
-  write_safetensors(writer.folder() / "optimizer.safetensors", optimizer_.state());
+  write_safetensors(writer.folder() / "optimizer.safetensors", optimizer_->state());
   if (graph_) graph_->save(writer.folder() / "graph.fanng");
   state_.kappa = kappa_ ? kappa_->save() : "";
   if (state_.in_epoch) {
@@ -498,7 +498,7 @@ void Trainer::Work::take_up(const std::filesystem::path& checkpoint) {
   state_ = saved;
   const std::filesystem::path model = checkpoint / "model.safetensors", optimizer = checkpoint / "optimizer.safetensors";
   load_into(*network_.model, read_safetensors(model), {.source = model.string()});
-  optimizer_.load(read_safetensors(optimizer), optimizer.string());
+  optimizer_->load(read_safetensors(optimizer), optimizer.string());
   if (std::filesystem::exists(checkpoint / "graph.fanng")) graph_ = Fanng::load(checkpoint / "graph.fanng");
   if (state_.in_epoch) {
     const torch::Tensor items = read_safetensors(checkpoint / "plan.safetensors").at("items").to(torch::kInt32).contiguous();
@@ -539,7 +539,7 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
       system_(system),
       progress_(std::move(progress)),
       network_(config_),
-      optimizer_(*network_.model, config_.momentum, config_.weight_decay, config_.new_layer_rate),
+      optimizer_(make_optimizer(*network_.model, config_)),
       kappa_(make_policy(system_, config_)),
       labels_(std::vector<std::int64_t>{0, 1}) {
   const DataSplits splits = load_splits(config_);

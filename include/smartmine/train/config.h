@@ -29,9 +29,10 @@ struct TrainConfig {
   std::int64_t batch_size = 32;          ///< Triplets a step; other systems take as many images (three times this).
   std::int64_t triplets_per_anchor = 2;  ///< Length of an epoch; other systems see as many images.
   std::int64_t images_per_class = 4;     ///< In batches made of classes.
-  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system, a tenth of it if the trunk starts from `weights`.
+  std::string optimizer = "sgd";         ///< sgd or adamw.
+  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system and the optimiser, a tenth of it with `weights`.
   double new_layer_rate = 0;             ///< Times the trunk's, for the new layer. 0: 10 if the trunk starts from `weights`, else 1.
-  double momentum = 0.9;
+  double momentum = 0.9;                 ///< Of sgd.
   double weight_decay = 5e-4;
   double rate_factor = 0.5;     ///< The rate is multiplied by this ...
   std::int64_t rate_every = 3;  ///< ... every so many epochs. 0: never.
@@ -104,9 +105,11 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"batch-size", "Triplets a step; other systems take as many images"}, c.batch_size);
   visit(Setting{"triplets-per-anchor", "Triplets of each image in an epoch; other systems see as many images"}, c.triplets_per_anchor);
   visit(Setting{"images-per-class", "Images of a class in batches made of classes"}, c.images_per_class);
-  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system, a tenth of it with --weights"}, c.learning_rate);
+  visit(Setting{"optimizer", "sgd or adamw"}, c.optimizer);
+  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system and the optimizer, a tenth of it with --weights"},
+        c.learning_rate);
   visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's; 0: 10 with --weights, else 1"}, c.new_layer_rate);
-  visit(Setting{"momentum", "Of the stochastic gradient descent"}, c.momentum);
+  visit(Setting{"momentum", "Of sgd"}, c.momentum);
   visit(Setting{"weight-decay", "Pull of all weights towards 0"}, c.weight_decay);
   visit(Setting{"rate-factor", "The learning rate is multiplied by this every --rate-every epochs"}, c.rate_factor);
   visit(Setting{"rate-every", "Epochs between changes of the learning rate; 0: none"}, c.rate_every);
