@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "smartmine/core/error.h"
 #include "smartmine/core/rows.h"
@@ -69,9 +70,11 @@ void TrainConfig::validate() const {
   if (!(momentum >= 0 && momentum < 1))
     throw InvalidArgument(fmt::format("momentum is {}; it must be at least 0 and less than 1", momentum));
   from_to("weight_decay", weight_decay, 0, kInfinity);
+  one_of("rate_schedule", rate_schedule, {"steps", "cosine"});
   if (!(rate_factor > 0 && rate_factor <= 1))
     throw InvalidArgument(fmt::format("rate_factor is {}; it must be above 0 and at most 1", rate_factor));
   whole("rate_every", rate_every, 0, kMany);
+  from_to("rate_warmup_epochs", rate_warmup_epochs, 0, static_cast<double>(epochs));
   whole("neighbors", neighbors, 0, static_cast<std::int64_t>(kMaxRows));
   from_to("kappa", kappa, 0, kInfinity);
   if (!(kappa_factor > 0 && kappa_factor <= 1))
@@ -119,6 +122,13 @@ TrainConfig TrainConfig::resolved() const {
   if (full.flip == "auto") full.flip = of_characters(dataset) ? "off" : "on";
   if (full.kappa == 0) full.kappa = std::max(find_system(system).adaptive ? 4.0 : 8.0, kappa_floor);
   return full;
+}
+
+double TrainConfig::scheduled_rate(double done) const {
+  const double warm = rate_warmup_epochs == 0 ? 1 : std::min(1.0, done / rate_warmup_epochs);
+  if (rate_schedule == "cosine") return learning_rate * warm * (1 + std::cos(std::numbers::pi * done / static_cast<double>(epochs))) / 2;
+  const double changes = rate_every == 0 ? 0 : std::floor(done / static_cast<double>(rate_every));
+  return learning_rate * warm * std::pow(rate_factor, changes);
 }
 
 std::string to_toml(const std::string& value) {

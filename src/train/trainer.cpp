@@ -135,7 +135,7 @@ class Trainer::Work final : public EpochSource {
   void save();
   void take_up(const std::filesystem::path& checkpoint);
   void describe_data(const DataSplits& splits);
-  double learning_rate(std::int64_t epoch) const;
+  double learning_rate(double done) const { return state_.rate_scale * config_.scheduled_rate(done); }
 
   TrainConfig config_;
   RunDirectory& run_;
@@ -176,7 +176,7 @@ std::optional<std::string> Trainer::Work::run_epoch(std::int64_t epoch) {
 EpochPlan Trainer::Work::plan(std::int64_t epoch) {
   record_ = EpochRecord();
   record_.epoch = epoch;
-  record_.learning_rate = learning_rate(epoch);
+  record_.learning_rate = learning_rate(static_cast<double>(epoch) - 0.5);
   EpochPlan plan = system_.plan(*this);
   if (plan.observe_kappa) record_.kappa = kappa_->kappa();
   if (plan.mining) {
@@ -287,7 +287,8 @@ bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t numbe
   }
   optimizer_->zero_gradients();
   loss.value.backward();
-  optimizer_->step(record_.learning_rate);
+  const double share = (static_cast<double>(number) + 0.5) / static_cast<double>(plan_.batches());
+  optimizer_->step(learning_rate(static_cast<double>(record_.epoch - 1) + share));
   record_.loss_sum += value;
   record_.active += loss.active.item<std::int64_t>();
   record_.terms += loss.terms;
@@ -450,11 +451,6 @@ void Trainer::Work::watch_for_stuck_error() {
   state_.rate_scale *= kBackOff;
   record_.notes.push_back(fmt::format("the training error has been stuck at {:.3f} for {} epochs; the learning rate was halved",
                                       record_.training_error(), kMostStuckEpochs));
-}
-
-double Trainer::Work::learning_rate(std::int64_t epoch) const {
-  const std::int64_t halvings = config_.rate_every == 0 ? 0 : (epoch - 1) / config_.rate_every;
-  return config_.learning_rate * state_.rate_scale * std::pow(config_.rate_factor, static_cast<double>(halvings));
 }
 
 void Trainer::Work::save() {

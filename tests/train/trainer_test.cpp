@@ -174,6 +174,8 @@ TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
   if (beyond) {
     config_.system = "smart-batch";
     config_.optimizer = "adamw";
+    config_.rate_schedule = "cosine";
+    config_.rate_warmup_epochs = 1.5;
   }
   std::size_t events = 0;
   RunDirectory whole = new_run("whole");
@@ -487,9 +489,43 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.mined_fraction = 1.5; }), "mined_fraction is 1.5; it must be from 0 to 1");
   EXPECT_EQ(message([](TrainConfig& c) { c.momentum = 1; }), "momentum is 1; it must be at least 0 and less than 1");
   EXPECT_EQ(message([](TrainConfig& c) { c.optimizer = "lion"; }), "optimizer is 'lion'; it must be one of sgd, adamw");
+  EXPECT_EQ(message([](TrainConfig& c) { c.rate_schedule = "stairs"; }), "rate_schedule is 'stairs'; it must be one of steps, cosine");
+  EXPECT_EQ(message([](TrainConfig& c) { c.rate_warmup_epochs = 9; }), "rate_warmup_epochs is 9; it must be from 0 to 8");
   EXPECT_EQ(message([](TrainConfig& c) { c.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
   EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
   EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0 or at least kappa_floor, 1");
+}
+
+TEST(Schedules, HalveTheRateOrTakeItToZeroAndWarmItUp) {
+  TrainConfig config{.epochs = 10, .learning_rate = 0.1};
+  for (const auto& [done, rate] : {std::pair{0.01, 0.1}, {2.99, 0.1}, {3.01, 0.05}, {5.99, 0.05}, {6.5, 0.025}, {9.99, 0.0125}})
+    EXPECT_EQ(config.scheduled_rate(done), rate) << done;
+  config.rate_every = 0;
+  EXPECT_EQ(config.scheduled_rate(9.5), 0.1);
+  config.rate_schedule = "cosine";
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(5), 0.05);
+  EXPECT_NEAR(config.scheduled_rate(2.5), 0.1 * (1 + std::sqrt(0.5)) / 2, 1e-12);
+  EXPECT_NEAR(config.scheduled_rate(10), 0, 1e-12);
+  config.rate_warmup_epochs = 2;
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(0.5), 0.1 / 4 * (1 + std::cos(0.05 * M_PI)) / 2);
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(5), 0.05);
+  config.rate_schedule = "steps";
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(1), 0.05);
+}
+
+TEST_F(Training, FollowsTheSchedule) {
+  config_.rate_schedule = "cosine";
+  config_.learning_rate = 0.02;
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  for (std::size_t epoch = 1; epoch <= 4; ++epoch)
+    EXPECT_DOUBLE_EQ(run.log()[epoch].learning_rate, 0.01 * (1 + std::cos(M_PI * (static_cast<double>(epoch) - 0.5) / 4)));
+  // The steps go by it: without a rate nothing changes.
+  config_.learning_rate = 1e-30;
+  RunDirectory still = new_run("still");
+  Trainer(config_, still).run();
+  EXPECT_NE(metrics("run"), metrics("still"));
 }
 
 TEST(Sgds, StepLikeTorchsOwn) {

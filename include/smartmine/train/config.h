@@ -34,8 +34,10 @@ struct TrainConfig {
   double new_layer_rate = 0;             ///< Times the trunk's, for the new layer. 0: 10 if the trunk starts from `weights`, else 1.
   double momentum = 0.9;                 ///< Of sgd.
   double weight_decay = 5e-4;
-  double rate_factor = 0.5;     ///< The rate is multiplied by this ...
-  std::int64_t rate_every = 3;  ///< ... every so many epochs. 0: never.
+  std::string rate_schedule = "steps";  ///< steps, or cosine: from the rate to 0 over the run, a little every step.
+  double rate_factor = 0.5;             ///< Of steps: the rate is multiplied by this ...
+  std::int64_t rate_every = 3;          ///< ... every so many epochs. 0: never.
+  double rate_warmup_epochs = 0;        ///< The rate rises to the schedule's over so many epochs, by the same amount every step.
 
   std::int64_t neighbors = 0;       ///< Length of the lists. 0: 200, or all other images if there are fewer.
   double kappa = 0;                 ///< Start. 0: 4 with the controller, 8 by schedule.
@@ -74,6 +76,9 @@ struct TrainConfig {
   void validate() const;
   /// With the defaults that depend on other settings put in.
   TrainConfig resolved() const;
+  /// The learning rate that the schedule has for a step when `done` epochs lie behind it, whole ones and a share of the one under way. Of a
+  /// resolved configuration.
+  double scheduled_rate(double done) const;
 };
 
 /// A setting as people meet it: `--name` on the command line, `name = ...` in a TOML file.
@@ -111,8 +116,10 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's; 0: 10 with --weights, else 1"}, c.new_layer_rate);
   visit(Setting{"momentum", "Of sgd"}, c.momentum);
   visit(Setting{"weight-decay", "Pull of all weights towards 0"}, c.weight_decay);
+  visit(Setting{"rate-schedule", "steps (see the next two) or cosine: to 0 over the run"}, c.rate_schedule);
   visit(Setting{"rate-factor", "The learning rate is multiplied by this every --rate-every epochs"}, c.rate_factor);
   visit(Setting{"rate-every", "Epochs between changes of the learning rate; 0: none"}, c.rate_every);
+  visit(Setting{"rate-warmup-epochs", "Epochs over which the learning rate rises from 0; 0: none"}, c.rate_warmup_epochs);
   visit(Setting{"neighbors", "Length of the neighbour lists; 0: 200 or all there are"}, c.neighbors);
   visit(Setting{"kappa", "First kappa; 0: 4 with the controller, 8 by schedule"}, c.kappa);
   visit(Setting{"kappa-factor", "Without the controller, every epoch multiplies kappa by this"}, c.kappa_factor);
