@@ -100,8 +100,10 @@ GoogLeNet::Inception GoogLeNet::add_inception(const std::string& name, std::int6
           .pool = add_convolution(name + "/pool_proj", in, out[5], 1, 1, random)};
 }
 
-GoogLeNet::GoogLeNet(std::uint64_t seed)
-    : Backbone("googlenet"), input_{.resize = 256, .size = 227, .channels = 3, .bgr = true, .mean = {104, 117, 123}, .scale = 1} {
+GoogLeNet::GoogLeNet(std::uint64_t seed, Pooling pooling)
+    : Backbone("googlenet"),
+      input_{.resize = 256, .size = 227, .channels = 3, .bgr = true, .mean = {104, 117, 123}, .scale = 1},
+      pooling_(pooling) {
   Random random(seed, kStream);
   conv1_ = add_convolution("conv1/7x7_s2", 3, 64, 7, 2, random);
   conv2_reduce_ = add_convolution("conv2/3x3_reduce", 64, 64, 1, 1, random);
@@ -119,7 +121,10 @@ torch::Tensor GoogLeNet::forward(const torch::Tensor& images) {
     if (std::find(kPoolAfter.begin(), kPoolAfter.end(), i) != kPoolAfter.end()) x = pool(x, 2, 0);
   }
   // pool5 averages all of its 7x7 input. Its sums are taken, and given, in float32 at least.
-  return x.mean({2, 3}, /*keepdim=*/false, x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32);
+  const auto type = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  if (pooling_ == Pooling::kMax) return x.amax({2, 3}).to(type);
+  const torch::Tensor average = x.mean({2, 3}, /*keepdim=*/false, type);
+  return pooling_ == Pooling::kBoth ? average + x.amax({2, 3}).to(type) : average;
 }
 
 }  // namespace smartmine

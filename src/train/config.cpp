@@ -56,6 +56,10 @@ void TrainConfig::validate() const {
   one_of("backbone", backbone, backbone_names());
   whole("embedding_dim", embedding_dim, 1, static_cast<std::int64_t>(kMaxDimension));
   if (!(dropout >= 0 && dropout < 1)) throw InvalidArgument(fmt::format("dropout is {}; it must be at least 0 and less than 1", dropout));
+  one_of("pooling", pooling, {"average", "max", "both"});
+  if (pooling != "average" && backbone != "googlenet")
+    throw InvalidArgument(
+        fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, backbone));
   if (input_size != 0) whole("input_size", input_size, 16, 256);
   if (image_size != 0) whole("image_size", image_size, 16, 1024);
   if (channels != 0 && channels != 1 && channels != 3) throw InvalidArgument(fmt::format("channels is {}; it must be 0, 1 or 3", channels));

@@ -34,6 +34,7 @@ std::shared_ptr<EmbeddingModel> prepare_model(const TrainConfig& config, const t
                            .dropout = config.dropout,
                            .input_size = config.input_size,
                            .channels = small ? config.channels : 0,
+                           .pooling = config.pooling,
                            .seed = config.seed});
   if (!config.weights.empty())
     load_into(*model, read_weights(config.weights), {.new_layer_may_be_missing = true, .source = config.weights});

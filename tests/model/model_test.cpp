@@ -122,6 +122,22 @@ TEST(EmbeddingModel, ComputesInTheTypeOfTheImages) {
   }
 }
 
+TEST(GoogLeNets, PoolTheirLastLayerAsAsked) {
+  const auto features = [](const char* pooling, std::int64_t side) {
+    const auto model = make_model({.backbone = "googlenet", .pooling = pooling});
+    model->eval();
+    const torch::NoGradGuard no_grad;
+    return model->backbone().forward(noise({2, 3, side, side}, 3, 60));
+  };
+  // At this size the last layer is one pixel, so that all kinds see the same; at the next it has four.
+  EXPECT_TRUE(features("max", 32).equal(features("average", 32)));
+  const torch::Tensor average = features("average", 64), most = features("max", 64);
+  EXPECT_EQ(most.sizes(), (std::vector<std::int64_t>{2, 1024}));
+  EXPECT_TRUE((most >= average).all().item<bool>());
+  EXPECT_GT(largest_difference(most, average), 1e-3);
+  EXPECT_LT(largest_difference(features("both", 64), most + average), 1e-5 * most.max().item<double>());
+}
+
 TEST(EmbeddingModel, KeepsItsValuesWhenLaidOutChannelsLast) {
   const auto model = make_model({});
   const torch::Tensor images = noise({3, 1, 32, 32}, 5);
@@ -147,6 +163,9 @@ TEST(EmbeddingModel, NamesBadOptions) {
   EXPECT_THAT(made({.embedding_dimension = 0}), ThrowsMessage<InvalidArgument>(HasSubstr("embedding_dimension is 0")));
   EXPECT_THAT(made({.dropout = 1}), ThrowsMessage<InvalidArgument>(HasSubstr("dropout is 1")));
   EXPECT_THAT(made({.dropout = std::nan("")}), ThrowsMessage<InvalidArgument>(HasSubstr("dropout is nan")));
+  EXPECT_THAT(made({.backbone = "googlenet", .pooling = "min"}),
+              ThrowsMessage<InvalidArgument>(HasSubstr("pooling is 'min'; it must be one of average, max, both")));
+  EXPECT_THAT(made({.pooling = "max"}), ThrowsMessage<InvalidArgument>(HasSubstr("pooling is 'max'; small does not pool")));
   EXPECT_THAT(made({.input_size = 8}), ThrowsMessage<InvalidArgument>(HasSubstr("input_size is 8")));
   EXPECT_THAT(made({.channels = 2}), ThrowsMessage<InvalidArgument>(HasSubstr("channels is 2")));
   EXPECT_THAT(made({.backbone = "googlenet", .input_size = 64}), ThrowsMessage<InvalidArgument>(HasSubstr("googlenet takes 227 only")));

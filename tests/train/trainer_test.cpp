@@ -491,6 +491,9 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.optimizer = "lion"; }), "optimizer is 'lion'; it must be one of sgd, adamw");
   EXPECT_EQ(message([](TrainConfig& c) { c.rate_schedule = "stairs"; }), "rate_schedule is 'stairs'; it must be one of steps, cosine");
   EXPECT_EQ(message([](TrainConfig& c) { c.rate_warmup_epochs = 9; }), "rate_warmup_epochs is 9; it must be from 0 to 8");
+  EXPECT_EQ(message([](TrainConfig& c) { c.pooling = "max"; }),
+            "pooling is 'max'; small does not pool its last layer, so it must be left at average");
+  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.pooling = "max"; }), "accepted");
   EXPECT_EQ(message([](TrainConfig& c) { c.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
   EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
   EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0 or at least kappa_floor, 1");

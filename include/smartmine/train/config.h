@@ -20,7 +20,8 @@ struct TrainConfig {
   std::string weights;  ///< File; empty: random weights.
   std::int64_t embedding_dim = 64;
   double dropout = 0;
-  std::int64_t input_size = 0;  ///< Side of what the network sees. 0: the backbone's own.
+  std::string pooling = "average";  ///< Of googlenet's last layer: average, max or both.
+  std::int64_t input_size = 0;      ///< Side of what the network sees. 0: the backbone's own.
   std::int64_t image_size = 0;  ///< Side that images are scaled to before cropping. 0: the backbone's own; of small, 9/8 of what it sees.
   std::int64_t channels = 0;    ///< 1: grey, 3: colour. 0: grey for characters, else colour.
 
@@ -101,6 +102,7 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"weights", "Weights to start from: .safetensors, or a state dict saved by PyTorch"}, c.weights);
   visit(Setting{"embedding-dim", "Dimension of the embedding"}, c.embedding_dim);
   visit(Setting{"dropout", "Share of features dropped before the new layer"}, c.dropout);
+  visit(Setting{"pooling", "Of googlenet's last layer: average, max or both (their sum)"}, c.pooling);
   visit(Setting{"input-size", "Side of the images the network sees; 0: the backbone's own"}, c.input_size);
   visit(Setting{"image-size", "Side images are scaled to before they are cropped; 0: the backbone's own, or 9/8 of what small sees"},
         c.image_size);
