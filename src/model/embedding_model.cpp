@@ -83,10 +83,9 @@ std::shared_ptr<EmbeddingModel> make_model(const ModelOptions& options) {
     if (options.channels != 0) small.channels = options.channels;
     backbone = std::make_shared<SmallConvnet>(small);
   } else if (options.backbone == "googlenet") {
-    backbone = std::make_shared<GoogLeNet>(options.seed, pooling);
+    backbone = options.input_size == 0 ? std::make_shared<GoogLeNet>(options.seed, pooling)
+                                       : std::make_shared<GoogLeNet>(options.seed, pooling, options.input_size);
     const InputFormat& input = backbone->input();
-    if (options.input_size != 0 && options.input_size != input.size)
-      throw InvalidArgument(fmt::format("input_size is {}; googlenet takes {} only", options.input_size, input.size));
     if (options.channels != 0 && options.channels != input.channels)
       throw InvalidArgument(fmt::format("channels is {}; googlenet takes {} only", options.channels, input.channels));
   } else {

@@ -100,10 +100,17 @@ GoogLeNet::Inception GoogLeNet::add_inception(const std::string& name, std::int6
           .pool = add_convolution(name + "/pool_proj", in, out[5], 1, 1, random)};
 }
 
-GoogLeNet::GoogLeNet(std::uint64_t seed, Pooling pooling)
+GoogLeNet::GoogLeNet(std::uint64_t seed, Pooling pooling, std::int64_t input_size)
     : Backbone("googlenet"),
-      input_{.resize = 256, .size = 227, .channels = 3, .bgr = true, .mean = {104, 117, 123}, .scale = 1},
+      input_{.resize = std::max<std::int64_t>(256, input_size * 9 / 8),
+             .size = input_size,
+             .channels = 3,
+             .bgr = true,
+             .mean = {104, 117, 123},
+             .scale = 1},
       pooling_(pooling) {
+  if (input_size < 160 || input_size > 448)
+    throw InvalidArgument("input_size is " + std::to_string(input_size) + "; googlenet takes 160 to 448");
   Random random(seed, kStream);
   conv1_ = add_convolution("conv1/7x7_s2", 3, 64, 7, 2, random);
   conv2_reduce_ = add_convolution("conv2/3x3_reduce", 64, 64, 1, 1, random);

@@ -57,6 +57,8 @@ torch::Tensor to_device(std::vector<float>& values, std::int64_t columns, const 
 }  // namespace
 
 void AugmentOptions::validate() const {
+  if (evaluation_size < 0 || evaluation_size > 4096)
+    throw InvalidArgument(fmt::format("evaluation_size is {}; it must be from 0 to 4096", evaluation_size));
   if (!(max_area > 0 && max_area <= 1))
     throw InvalidArgument(fmt::format("max_area is {}; it must be more than 0 and at most 1", max_area));
   if (!(min_area > 0 && min_area <= max_area))
@@ -66,12 +68,11 @@ void AugmentOptions::validate() const {
 
 Augmenter::Augmenter(const InputFormat& input, const AugmentOptions& options) : input_(input), options_(options) { options_.validate(); }
 
-void Augmenter::check(const torch::Tensor& images) const {
+void Augmenter::check(const torch::Tensor& images, std::int64_t size) const {
   if (images.dim() != 4 || images.scalar_type() != torch::kUInt8 || images.size(0) == 0 || images.size(3) != input_.channels ||
-      images.size(1) < input_.size || images.size(2) < input_.size)
+      images.size(1) < size || images.size(2) < size)
     throw InvalidArgument(fmt::format("images are [{}] of {}; they must be Byte [N, H, W, {}] with H and W at least {}",
-                                      fmt::join(images.sizes(), ", "), torch::toString(images.scalar_type()), input_.channels,
-                                      input_.size));
+                                      fmt::join(images.sizes(), ", "), torch::toString(images.scalar_type()), input_.channels, size));
 }
 
 torch::Tensor Augmenter::preprocess(const torch::Tensor& pixels, torch::ScalarType type) const {
@@ -86,7 +87,7 @@ torch::Tensor Augmenter::preprocess(const torch::Tensor& pixels, torch::ScalarTy
 torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epoch, std::span<const std::uint64_t> keys,
                                   torch::ScalarType type) const {
   torch::NoGradGuard no_grad;
-  check(images);
+  check(images, input_.size);
   const std::int64_t count = images.size(0), height = images.size(1), width = images.size(2), size = input_.size;
   if (keys.size() != static_cast<std::size_t>(count))
     throw InvalidArgument(fmt::format("there are {} keys for {} images; they must be as many", keys.size(), count));
@@ -120,9 +121,10 @@ torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epo
 
 torch::Tensor Augmenter::evaluation(const torch::Tensor& images, torch::ScalarType type) const {
   torch::NoGradGuard no_grad;
-  check(images);
-  const std::int64_t top = (images.size(1) - input_.size) / 2, left = (images.size(2) - input_.size) / 2;
-  return preprocess(images.narrow(1, top, input_.size).narrow(2, left, input_.size).permute({0, 3, 1, 2}), type);
+  const std::int64_t size = options_.evaluation_size == 0 ? input_.size : options_.evaluation_size;
+  check(images, size);
+  const std::int64_t top = (images.size(1) - size) / 2, left = (images.size(2) - size) / 2;
+  return preprocess(images.narrow(1, top, size).narrow(2, left, size).permute({0, 3, 1, 2}), type);
 }
 
 }  // namespace smartmine

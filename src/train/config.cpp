@@ -60,8 +60,12 @@ void TrainConfig::validate() const {
   if (pooling != "average" && backbone != "googlenet")
     throw InvalidArgument(
         fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, backbone));
-  if (input_size != 0) whole("input_size", input_size, 16, 256);
+  if (input_size != 0) whole("input_size", input_size, backbone == "googlenet" ? 160 : 16, backbone == "googlenet" ? 448 : 256);
   if (image_size != 0) whole("image_size", image_size, 16, 1024);
+  if (evaluation_size != 0) whole("evaluation_size", evaluation_size, 16, 1024);
+  if (evaluation_size != 0 && backbone != "googlenet" && evaluation_size != input_size)
+    throw InvalidArgument(
+        fmt::format("evaluation_size is {}; {} only takes images of its input_size, so it must be 0", evaluation_size, backbone));
   if (channels != 0 && channels != 1 && channels != 3) throw InvalidArgument(fmt::format("channels is {}; it must be 0, 1 or 3", channels));
   find_system(system);
   whole("epochs", epochs, 1, kMany);

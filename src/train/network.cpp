@@ -49,6 +49,7 @@ AugmentOptions augmentation(const TrainConfig& config) {
                                             : Crop::kCentre,
           .min_area = config.min_area,
           .max_aspect = config.max_aspect,
+          .evaluation_size = config.evaluation_size,
           .flip = config.flip == "on",
           .seed = config.seed};
 }
@@ -107,6 +108,9 @@ Network::Network(const TrainConfig& config)
   const std::int64_t size = model->input().size;
   if (config.image_size != 0 && config.image_size < size)
     throw InvalidArgument(fmt::format("image_size is {}; it must be 0 or at least the network's input, {}", config.image_size, size));
+  const std::int64_t side = config.image_size != 0 ? config.image_size : model->input().resize;
+  if (config.evaluation_size > side)
+    throw InvalidArgument(fmt::format("evaluation_size is {}; it must be at most image_size, here {}", config.evaluation_size, side));
 }
 
 ImageStoreOptions Network::store_options(const TrainConfig& config) const {

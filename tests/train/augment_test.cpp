@@ -42,6 +42,18 @@ TEST(Augmenter, CutsTheMiddleForEvaluation) {
   EXPECT_EQ(at(out, 1, 2, 3, 3), 10);
 }
 
+TEST(Augmenter, EvaluatesOnAnotherSizeIfAskedTo) {
+  const Augmenter augmenter(kPlain, {.evaluation_size = 12});
+  const torch::Tensor out = augmenter.evaluation(coordinates(2));
+  EXPECT_EQ(out.sizes(), (std::vector<std::int64_t>{2, 3, 12, 12}));
+  EXPECT_EQ(at(out, 0, 0, 0, 0), 10);  // (14 - 12) / 2
+  EXPECT_EQ(at(out, 0, 1, 0, 0), 0);
+  EXPECT_EQ(augmenter.training(coordinates(2), 1, Keys{1, 2}).size(2), kSize);
+  EXPECT_THAT([&] { Augmenter(kPlain, {.evaluation_size = 13}).evaluation(coordinates(1)); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("H and W at least 13")));
+  EXPECT_THAT([&] { Augmenter(kPlain, {.evaluation_size = -1}); }, ThrowsMessage<InvalidArgument>(HasSubstr("evaluation_size is -1")));
+}
+
 TEST(Augmenter, PreparesValuesAsTheNetworkWantsThem) {
   InputFormat input = kPlain;
   input.bgr = true;

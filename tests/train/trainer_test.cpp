@@ -296,6 +296,33 @@ TEST_F(Training, RefusesCudaWhereThereIsNone) {
               ThrowsMessage<InvalidArgument>(HasSubstr("device is 'cuda', but no CUDA device can be used here")));
 }
 
+TEST_F(Training, GoogLeNetsAreEmbeddedAtTheEvaluationSizeAndPooledAsTrained) {
+  config_.backbone = "googlenet";
+  config_.channels = 3;
+  config_.input_size = 160;
+  config_.image_size = 168;
+  config_.evaluation_size = 169;
+  RunDirectory run = new_run("run");
+  EXPECT_THAT([&] { Trainer(config_, run); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("evaluation_size is 169; it must be at most image_size, here 168")));
+  // A network with its weights in a file, the way eval and embed have it.
+  const auto model = make_model({.backbone = "googlenet", .embedding_dimension = 8, .input_size = 160});
+  write_safetensors(root_ / "model.safetensors", model->state());
+  const Dataset whole = load_folder(config_.data_root).test;
+  const std::vector<std::size_t> two = {0, 1};
+  const auto embedded = [&](std::int64_t evaluation_size, const char* pooling) {
+    config_.evaluation_size = evaluation_size;
+    config_.pooling = pooling;
+    const EmbeddedImages images = embed_images(config_, root_ / "model.safetensors", whole, {});
+    const Rows rows = images.embeddings.rows();
+    return std::vector<float>(rows[0], rows[0] + 8);
+  };
+  const std::vector<float> plain = embedded(0, "average");
+  EXPECT_EQ(embedded(160, "average"), plain);
+  EXPECT_NE(embedded(168, "average"), plain);
+  EXPECT_NE(embedded(0, "max"), plain);
+}
+
 TEST_F(Training, MeasuresOnValidationClassesWhenAskedTo) {
   config_.validation_classes = 2;
   config_.epochs = 1;
@@ -494,6 +521,11 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.pooling = "max"; }),
             "pooling is 'max'; small does not pool its last layer, so it must be left at average");
   EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.pooling = "max"; }), "accepted");
+  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.input_size = 64; }),
+            "input_size is 64; it must be a whole number from 160 to 448");
+  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.input_size = 288, c.evaluation_size = 320; }), "accepted");
+  EXPECT_EQ(message([](TrainConfig& c) { c.input_size = 32, c.evaluation_size = 36; }),
+            "evaluation_size is 36; small only takes images of its input_size, so it must be 0");
   EXPECT_EQ(message([](TrainConfig& c) { c.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
   EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
   EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0 or at least kappa_floor, 1");

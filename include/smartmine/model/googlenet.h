@@ -24,8 +24,9 @@ enum class Pooling {
 /// such as "inception_3a/5x5_reduce.weight".
 class GoogLeNet : public Backbone {
  public:
-  /// Random weights from `seed`; real ones come from a file (see weights.h).
-  explicit GoogLeNet(std::uint64_t seed, Pooling pooling = Pooling::kAverage);
+  /// Random weights from `seed`; real ones come from a file (see weights.h). All layers slide over the image and the last one pools what is
+  /// there, so that images may be of any size; `input_size`, from 160 to 448, is what input() says. Throws InvalidArgument for others.
+  explicit GoogLeNet(std::uint64_t seed, Pooling pooling = Pooling::kAverage, std::int64_t input_size = 227);
   torch::Tensor forward(const torch::Tensor& images) override;
   std::int64_t feature_dimension() const override { return 1024; }
   const InputFormat& input() const override { return input_; }

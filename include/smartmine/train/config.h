@@ -22,8 +22,11 @@ struct TrainConfig {
   double dropout = 0;
   std::string pooling = "average";  ///< Of googlenet's last layer: average, max or both.
   std::int64_t input_size = 0;      ///< Side of what the network sees. 0: the backbone's own.
-  std::int64_t image_size = 0;  ///< Side that images are scaled to before cropping. 0: the backbone's own; of small, 9/8 of what it sees.
-  std::int64_t channels = 0;    ///< 1: grey, 3: colour. 0: grey for characters, else colour.
+  std::int64_t image_size =
+      0;  ///< Side that images are scaled to before cropping. 0: 9/8 of what the network sees; googlenet at least 256.
+  std::int64_t evaluation_size =
+      0;                      ///< Side of the centre crop that is measured, and mined, on. 0: input_size. Only googlenet takes others.
+  std::int64_t channels = 0;  ///< 1: grey, 3: colour. 0: grey for characters, else colour.
 
   std::string system = "triplet-fanng-global-adaptive";
   std::int64_t epochs = 8;
@@ -104,8 +107,11 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"dropout", "Share of features dropped before the new layer"}, c.dropout);
   visit(Setting{"pooling", "Of googlenet's last layer: average, max or both (their sum)"}, c.pooling);
   visit(Setting{"input-size", "Side of the images the network sees; 0: the backbone's own"}, c.input_size);
-  visit(Setting{"image-size", "Side images are scaled to before they are cropped; 0: the backbone's own, or 9/8 of what small sees"},
+  visit(Setting{"image-size",
+                "Side images are scaled to before they are cropped; 0: 9/8 of what the network sees, of googlenet at least 256"},
         c.image_size);
+  visit(Setting{"evaluation-size", "Side of the centre crop to measure and to mine on, of googlenet; 0: as in training"},
+        c.evaluation_size);
   visit(Setting{"channels", "1: grey, 3: colour; 0: grey for characters, else colour"}, c.channels);
   visit(Setting{"system", "What is sampled or mined, and the loss: a row of the paper's tables"}, c.system);
   visit(Setting{"epochs", "Epochs to train"}, c.epochs);
