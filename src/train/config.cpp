@@ -93,6 +93,9 @@ void TrainConfig::validate() const {
   if (!(target_error > 0 && target_error < 1))
     throw InvalidArgument(fmt::format("target_error is {}; it must be between 0 and 1", target_error));
   from_to("mined_fraction", mined_fraction, 0, 1);
+  if (hub_limit != 0 && !(hub_limit >= 1 && hub_limit <= 1e6))
+    throw InvalidArgument(fmt::format("hub_limit is {}; it must be 0 or from 1 to 1e6", hub_limit));
+  from_to("duplicate_distance", duplicate_distance, 0, 4);
   whole("warmup_epochs", warmup_epochs, -1, kMany);
   one_of("index", index, {"auto", "exact", "fanng"});
   positive("margin", margin);

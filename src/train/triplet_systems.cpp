@@ -61,7 +61,9 @@ EpochPlan smart_plan(EpochSource& source) {
                           .mined_fraction = config.mined_fraction,
                           .seed = epoch_seed(config.seed, kMinedTriplets, source.epoch()),
                           .threads = static_cast<unsigned>(config.threads),
-                          .margin = config.margin});
+                          .margin = config.margin,
+                          .duplicate_distance = config.duplicate_distance,
+                          .hub_limit = config.hub_limit});
   EpochPlan plan = plan_of(miner.select(source.lists(), source.labels(), &rows), source);
   plan.observe_kappa = config.mined_fraction > 0;
   return plan;

@@ -176,6 +176,8 @@ TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
     config_.optimizer = "adamw";
     config_.rate_schedule = "cosine";
     config_.rate_warmup_epochs = 1.5;
+    config_.hub_limit = 1.5;
+    config_.duplicate_distance = 1e-4;
   }
   std::size_t events = 0;
   RunDirectory whole = new_run("whole");
@@ -321,6 +323,31 @@ TEST_F(Training, GoogLeNetsAreEmbeddedAtTheEvaluationSizeAndPooledAsTrained) {
   EXPECT_EQ(embedded(160, "average"), plain);
   EXPECT_NE(embedded(168, "average"), plain);
   EXPECT_NE(embedded(0, "max"), plain);
+}
+
+TEST_F(Training, KeepsHubsAndCopiesOutAndSaysSoOnce) {
+  config_.kappa = 1;
+  config_.neighbors = 30;
+  config_.hub_limit = 1;
+  config_.duplicate_distance = 4;  // all are copies
+  RunDirectory copies = new_run("copies");
+  Trainer(config_, copies).run();
+  std::size_t said = 0;
+  for (const EpochRecord& record : copies.log()) {
+    for (const std::string& note : record.notes) said += note.find("were taken for copies") != std::string::npos;
+    if (record.epoch < 2) continue;
+    EXPECT_GT(record.mining->duplicates_skipped, 0U);
+    EXPECT_EQ(record.mined_share(), 0);
+  }
+  EXPECT_EQ(said, 1U);
+  config_.duplicate_distance = 0;
+  config_.save_epochs = {3};
+  RunDirectory hubs = new_run("hubs");
+  Trainer(config_, hubs).run();
+  EXPECT_GT(hubs.log()[3].mining->cap_skipped, 0U);
+  EXPECT_GT(hubs.log()[3].mined_share(), 0);
+  // What is read again from the log is what was written.
+  EXPECT_EQ(RunDirectory::open(root_ / "hubs").log()[3].mining->cap_skipped, hubs.log()[3].mining->cap_skipped);
 }
 
 TEST_F(Training, MeasuresOnValidationClassesWhenAskedTo) {
@@ -526,6 +553,8 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.input_size = 288, c.evaluation_size = 320; }), "accepted");
   EXPECT_EQ(message([](TrainConfig& c) { c.input_size = 32, c.evaluation_size = 36; }),
             "evaluation_size is 36; small only takes images of its input_size, so it must be 0");
+  EXPECT_EQ(message([](TrainConfig& c) { c.hub_limit = 0.5; }), "hub_limit is 0.5; it must be 0 or from 1 to 1e6");
+  EXPECT_EQ(message([](TrainConfig& c) { c.duplicate_distance = 5; }), "duplicate_distance is 5; it must be from 0 to 4");
   EXPECT_EQ(message([](TrainConfig& c) { c.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
   EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
   EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0 or at least kappa_floor, 1");

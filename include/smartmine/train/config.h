@@ -49,6 +49,8 @@ struct TrainConfig {
   double kappa_floor = 1;           ///< Of the schedule, and the least of the controller.
   double target_error = 0.6;        ///< Of the controller.
   double mined_fraction = 1;        ///< Share of triplets mined.
+  double hub_limit = 0;             ///< An image is the negative at most so many times the mean. 0: no limit.
+  double duplicate_distance = 0;    ///< Negatives nearer (squared) than this are copies and never mined. 0: those at distance 0.
   std::int64_t warmup_epochs = -1;  ///< Random triplets before mining starts. -1: 2 as in the paper, 1 if the trunk starts untrained.
   std::string index = "auto";       ///< auto, exact or fanng.
 
@@ -134,6 +136,10 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"kappa-floor", "Least kappa"}, c.kappa_floor);
   visit(Setting{"target-error", "Training error that the controller holds"}, c.target_error);
   visit(Setting{"mined-fraction", "Share of triplets that are mined; the others are random"}, c.mined_fraction);
+  visit(Setting{"hub-limit", "An image is the negative of at most so many times the mean number of triplets; 0: no limit"}, c.hub_limit);
+  visit(Setting{"duplicate-distance",
+                "Negatives nearer (squared) than this are copies under another label and never mined; 0: at distance 0"},
+        c.duplicate_distance);
   visit(Setting{"warmup-epochs", "Epochs of random triplets before mining starts; -1: 2 with --weights, else 1"}, c.warmup_epochs);
   visit(Setting{"index", "auto, exact or fanng: how neighbours are found"}, c.index);
   visit(Setting{"margin", "Of the triplet and the semi-hard loss"}, c.margin);
