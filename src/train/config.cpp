@@ -114,6 +114,7 @@ void TrainConfig::validate() const {
   if (!(min_area > 0 && min_area <= 1)) throw InvalidArgument(fmt::format("min_area is {}; it must be above 0 and at most 1", min_area));
   from_to("max_aspect", max_aspect, 1, 10);
   one_of("flip", flip, {"auto", "on", "off"});
+  from_to("colour_jitter", colour_jitter, 0, 1);
   whole("evaluate_every", evaluate_every, 1, kMany);
   for (const std::int64_t epoch : save_epochs) whole("save_epochs", epoch, 0, kMany);
   whole("threads", threads, 0, 1024);

@@ -51,6 +51,7 @@ AugmentOptions augmentation(const TrainConfig& config) {
           .max_aspect = config.max_aspect,
           .evaluation_size = config.evaluation_size,
           .flip = config.flip == "on",
+          .colour_jitter = config.colour_jitter,
           .seed = config.seed};
 }
 

@@ -177,6 +177,7 @@ TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
     config_.rate_schedule = "cosine";
     config_.rate_warmup_epochs = 1.5;
     config_.hub_limit = 1.5;
+    config_.colour_jitter = 0.2;
     config_.duplicate_distance = 1e-4;
   }
   std::size_t events = 0;
@@ -555,6 +556,7 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
             "evaluation_size is 36; small only takes images of its input_size, so it must be 0");
   EXPECT_EQ(message([](TrainConfig& c) { c.hub_limit = 0.5; }), "hub_limit is 0.5; it must be 0 or from 1 to 1e6");
   EXPECT_EQ(message([](TrainConfig& c) { c.duplicate_distance = 5; }), "duplicate_distance is 5; it must be from 0 to 4");
+  EXPECT_EQ(message([](TrainConfig& c) { c.colour_jitter = 2; }), "colour_jitter is 2; it must be from 0 to 1");
   EXPECT_EQ(message([](TrainConfig& c) { c.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
   EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
   EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0 or at least kappa_floor, 1");

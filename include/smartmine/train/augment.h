@@ -24,6 +24,7 @@ struct AugmentOptions {
   double max_aspect = 4.0 / 3;       ///< Of kRandomResized: width to height from 1 / this to this, from 1 to 10.
   std::int64_t evaluation_size = 0;  ///< Side of the centre crop of the evaluation pass. 0: what the network is trained on.
   bool flip = true;                  ///< Mirrors every other image, by chance.
+  double colour_jitter = 0;          ///< Brightness, contrast and saturation each times a factor from 1 - this to 1 + this. In [0, 1].
   std::uint64_t seed = 1;            ///< Randomness is keyed by (seed, epoch, key of the image).
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;

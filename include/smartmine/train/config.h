@@ -70,6 +70,7 @@ struct TrainConfig {
   double min_area = 0.3;        ///< Of resized crops.
   double max_aspect = 4.0 / 3;
   std::string flip = "auto";  ///< on, off; auto: off for characters.
+  double colour_jitter = 0;   ///< Brightness, contrast and saturation of training images each times a factor from 1 - this to 1 + this.
 
   std::int64_t evaluate_every = 1;        ///< Epochs; the last is always evaluated.
   std::vector<std::int64_t> save_epochs;  ///< Epochs whose triplets and test embeddings are written; the last one's embeddings always are.
@@ -157,6 +158,8 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"min-area", "Least share of the image in a resized crop"}, c.min_area);
   visit(Setting{"max-aspect", "Most width to height, or height to width, of a resized crop"}, c.max_aspect);
   visit(Setting{"flip", "on, off or auto: mirror every other training image; auto: unless they are characters"}, c.flip);
+  visit(Setting{"colour-jitter", "Brightness, contrast and saturation of training images change by up to this share; 0: not"},
+        c.colour_jitter);
   visit(Setting{"evaluate-every", "Epochs between evaluations; the last is always evaluated"}, c.evaluate_every);
   visit(Setting{"save-epochs", "Epochs whose triplets and test embeddings are written, such as 4,8,12"}, c.save_epochs);
   visit(Setting{"seed", "Same seed, same run"}, c.seed);
