@@ -306,6 +306,16 @@ void add_miner_options(CLI::App& command, MineArguments& arguments) {
       ->check(whole_number(0, kMaxRows))
       ->type_name("U")
       ->capture_default_str();
+  command.add_option("--hub-limit", miner.hub_limit, "The same as a multiple of the mean, at least 1; 0: no limit")
+      ->check(zero_or(1, 1e6))
+      ->type_name("X")
+      ->capture_default_str();
+  command
+      .add_option("--duplicate-distance", miner.duplicate_distance,
+                  "Mine no negative nearer (squared) than this: a copy under another label; 0: none at distance 0")
+      ->check(not_negative())
+      ->type_name("D")
+      ->capture_default_str();
   command.add_flag("--longer-lists", arguments.longer_lists,
                    "Search longer lists, exactly, for anchors whose list yields too few triplets");
   command.add_option("--longest-list", miner.longest_list, "Longest of these; 16 times the length of the others unless given")

@@ -47,6 +47,15 @@ CLI::Validator share() {
   return number([](double value) { return value >= 0 && value <= 1; }, "from 0 to 1");
 }
 
+CLI::Validator not_negative() {
+  return number([](double value) { return value >= 0 && std::isfinite(value); }, "of at least 0 and finite");
+}
+
+CLI::Validator zero_or(double low, double high) {
+  return number([=](double value) { return value == 0 || (value >= low && value <= high); },
+                fmt::format("from {} to {}, nor 0", low, high));
+}
+
 CLI::Validator one_of(const std::vector<std::string>& names) {
   return CLI::Validator(
       [=](const std::string& text) {

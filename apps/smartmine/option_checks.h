@@ -16,6 +16,10 @@ CLI::Validator positive_number();
 CLI::Validator fraction(bool one_allowed);
 /// From 0 to 1.
 CLI::Validator share();
+/// 0 or more, finite.
+CLI::Validator not_negative();
+/// 0, or from `low` to `high`.
+CLI::Validator zero_or(double low, double high);
 CLI::Validator one_of(const std::vector<std::string>& names);
 
 }  // namespace smartmine::app

@@ -5,6 +5,7 @@
 
 #include "loss/distances.h"
 #include "smartmine/loss/lifted_loss.h"
+#include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/loss/semihard_loss.h"
 
 namespace smartmine {
@@ -71,6 +72,42 @@ BatchLoss lifted_loss(const torch::Tensor& embeddings, const torch::Tensor& labe
   return {.value = violations.square().sum() / (2 * pairs.sum().clamp_min(1)),
           .active = (violations.detach() > 0).sum(),
           .terms = size * (size - 1) / 2};
+}
+
+void MultiSimilarityLossOptions::validate() const {
+  check_option(alpha > 0 && alpha <= 1e6, "alpha", alpha, "more than 0 and at most 1e6");
+  check_option(beta > 0 && beta <= 1e6, "beta", beta, "more than 0 and at most 1e6");
+  check_option(base >= -1 && base <= 1, "base", base, "from -1 to 1");
+  check_option(epsilon >= 0 && epsilon <= 2, "epsilon", epsilon, "from 0 to 2");
+}
+
+BatchLoss multisimilarity_loss(const torch::Tensor& embeddings, const torch::Tensor& labels, const torch::Tensor& items,
+                               const MultiSimilarityLossOptions& options) {
+  options.validate();
+  check_labels(embeddings, labels);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Relations related = relations(labels);
+  if (items.defined()) {
+    check_same_shape(labels, items, "items");
+    related.positive = related.positive.logical_and(items.unsqueeze(0) != items.unsqueeze(1));
+  }
+  const torch::Tensor similar = 1 - distance_matrix(embeddings).square() / 2;
+  torch::Tensor positive, negative;  // the pairs that count; a row has both or neither
+  {
+    torch::NoGradGuard no_grad;
+    const torch::Tensor known = similar.detach();
+    const torch::Tensor least = torch::where(related.positive, known, torch::full_like(known, kInfinity)).amin(1, /*keepdim=*/true);
+    const torch::Tensor most = torch::where(related.negative, known, torch::full_like(known, -kInfinity)).amax(1, /*keepdim=*/true);
+    positive = related.positive.logical_and(known < most + options.epsilon);
+    negative = related.negative.logical_and(known > least - options.epsilon);
+  }
+  // log(1 + sum of exp) that does not overflow: the 1 is the exponential of a column of zeros.
+  const auto soft_sum = [&](double steepness, const torch::Tensor& counted) {
+    const torch::Tensor exponents = torch::where(counted, steepness * (similar - options.base), torch::full_like(similar, -kInfinity));
+    return torch::cat({exponents, torch::zeros_like(similar.narrow(1, 0, 1))}, 1).logsumexp(1);
+  };
+  const torch::Tensor each = soft_sum(-options.alpha, positive) / options.alpha + soft_sum(options.beta, negative) / options.beta;
+  return {.value = each.mean(), .active = positive.any(1).sum(), .terms = embeddings.size(0)};
 }
 
 }  // namespace smartmine

@@ -94,6 +94,13 @@ struct Counts {
   std::size_t lists_ready = 0;
 };
 
+// How often a point may serve as a negative, the mean being `mean`; 0: as often as it likes.
+std::size_t cap_of(const SmartMinerOptions& options, double mean) {
+  if (options.hub_limit == 0) return options.max_negative_uses;
+  const auto cap = static_cast<std::size_t>(std::max(1.0, std::round(options.hub_limit * mean)));
+  return options.max_negative_uses == 0 ? cap : std::min(cap, options.max_negative_uses);
+}
+
 // One call of select: the inputs, the triplets being written, and scratch for each worker.
 class Selection {
  public:
@@ -109,9 +116,10 @@ class Selection {
         share_(slots_, options.seed, Draw::kShare),
         positive_distances_(slots_),
         negative_distances_(slots_),
-        uses_(options.max_negative_uses > 0 ? labels.size() : 0, 0),
+        most_uses_(cap_of(options, static_cast<double>(slots_) / static_cast<double>(labels.size()))),
+        uses_(most_uses_ > 0 ? labels.size() : 0, 0),
         // The cap makes anchors depend on those before them.
-        threads_(options.max_negative_uses > 0 ? 1 : resolve_threads(options.threads)),
+        threads_(most_uses_ > 0 ? 1 : resolve_threads(options.threads)),
         scratch_(threads_) {
     result_.triplets.resize(slots_);
     result_.origins.resize(slots_);
@@ -267,11 +275,12 @@ class Selection {
         scratch.positives.resize(scratch.negatives.size(), static_cast<std::uint32_t>(place));
         if (scratch.positives.size() == wanted) return;
       } else if (scratch.negatives.size() < wanted) {
-        if (options_.skip_duplicates && list.distances[place] == 0)
+        if ((options_.skip_duplicates && list.distances[place] == 0) ||
+            static_cast<double>(list.distances[place]) < options_.duplicate_distance)
           ++skipped.duplicates_skipped;
         else if (place < options_.min_negative_rank)
           ++skipped.rank_skipped;
-        else if (!uses_.empty() && uses_[id] >= options_.max_negative_uses)
+        else if (!uses_.empty() && uses_[id] >= most_uses_)
           ++skipped.cap_skipped;
         else
           scratch.negatives.push_back(static_cast<std::uint32_t>(place));
@@ -350,7 +359,7 @@ class Selection {
     const std::uint32_t own = labels_.class_of(anchor);
     const std::uint32_t positive = draw_positive(labels_, anchor, random);
     const auto is_free = [&](std::uint32_t id) {
-      if (!uses_.empty() && uses_[id] >= options_.max_negative_uses) return false;
+      if (!uses_.empty() && uses_[id] >= most_uses_) return false;
       for (std::size_t other = base; other < base + per_anchor_; ++other) {
         const bool written = other < slot || is_mined(result_.origins[other]);
         if (written && result_.triplets[other].negative == id) return false;
@@ -470,6 +479,12 @@ class Selection {
     if (stats.extended_neighbors > 0)
       stats.note += fmt::format("{}longer lists, up to {}, were asked for {} anchors", stats.note.empty() ? "" : "; ",
                                 stats.extended_neighbors, stats.extended_anchors);
+    const auto add = [&](const std::string& sentence) { stats.note += (stats.note.empty() ? "" : "; ") + sentence; };
+    if (options_.duplicate_distance > 0 && stats.duplicates_skipped > 0)
+      add(fmt::format("{} negatives nearer than {} were taken for copies and left aside", stats.duplicates_skipped,
+                      options_.duplicate_distance));
+    if (options_.hub_limit > 0 && stats.cap_skipped > 0)
+      add(fmt::format("{} times a negative was left aside because it had served {} times already", stats.cap_skipped, most_uses_));
     if (stats.lists_walked == 0) return;
     const auto walked = static_cast<double>(stats.lists_walked);
     const double short_share = 1.0 - static_cast<double>(ready) / walked;
@@ -493,6 +508,7 @@ class Selection {
   KeyedPermutation share_;
   Buffer<float> positive_distances_;  // of mined triplets; NaN where unknown
   Buffer<float> negative_distances_;
+  std::size_t most_uses_;            // of a point as a negative; 0: no cap
   std::vector<std::uint32_t> uses_;  // as a negative, so far; empty without a cap
   unsigned threads_;
   std::vector<Scratch> scratch_;
@@ -507,6 +523,10 @@ void SmartMinerOptions::validate() const {
     throw InvalidArgument(fmt::format("triplets_per_anchor is {}; it must be from 1 to 65536", triplets_per_anchor));
   if (!(mined_fraction >= 0 && mined_fraction <= 1))
     throw InvalidArgument(fmt::format("mined_fraction is {}; it must be from 0 to 1", mined_fraction));
+  if (!(duplicate_distance >= 0 && std::isfinite(duplicate_distance)))
+    throw InvalidArgument(fmt::format("duplicate_distance is {}; it must be at least 0 and finite", duplicate_distance));
+  if (hub_limit != 0 && !(hub_limit >= 1 && hub_limit <= 1e6))
+    throw InvalidArgument(fmt::format("hub_limit is {}; it must be 0 or from 1 to 1e6", hub_limit));
   if (!std::isfinite(margin) || margin <= 0) throw InvalidArgument(fmt::format("margin is {}; it must be positive and finite", margin));
   if (!(short_list_tolerance >= 0 && short_list_tolerance <= 1))
     throw InvalidArgument(fmt::format("short_list_tolerance is {}; it must be from 0 to 1", short_list_tolerance));

@@ -16,6 +16,13 @@ namespace {
 
 constexpr std::uint64_t kNewLayerStream = 0x6e6c;  // apart from the backbone's streams
 
+Pooling pooling_of(const std::string& name) {
+  if (name == "average") return Pooling::kAverage;
+  if (name == "max") return Pooling::kMax;
+  if (name == "both") return Pooling::kBoth;
+  throw InvalidArgument(fmt::format("pooling is '{}'; it must be one of average, max, both", name));
+}
+
 }  // namespace
 
 EmbeddingModel::EmbeddingModel(std::shared_ptr<Backbone> backbone, std::int64_t dimension, double dropout, std::uint64_t seed)
@@ -66,16 +73,19 @@ std::vector<std::string> backbone_names() { return {"googlenet", "small"}; }
 
 std::shared_ptr<EmbeddingModel> make_model(const ModelOptions& options) {
   std::shared_ptr<Backbone> backbone;
+  const Pooling pooling = pooling_of(options.pooling);
   if (options.backbone == "small") {
+    if (pooling != Pooling::kAverage)
+      throw InvalidArgument(
+          fmt::format("pooling is '{}'; small does not pool its last layer, so it must be left at average", options.pooling));
     SmallConvnetOptions small{.seed = options.seed};
     if (options.input_size != 0) small.input_size = options.input_size;
     if (options.channels != 0) small.channels = options.channels;
     backbone = std::make_shared<SmallConvnet>(small);
   } else if (options.backbone == "googlenet") {
-    backbone = std::make_shared<GoogLeNet>(options.seed);
+    backbone = options.input_size == 0 ? std::make_shared<GoogLeNet>(options.seed, pooling)
+                                       : std::make_shared<GoogLeNet>(options.seed, pooling, options.input_size);
     const InputFormat& input = backbone->input();
-    if (options.input_size != 0 && options.input_size != input.size)
-      throw InvalidArgument(fmt::format("input_size is {}; googlenet takes {} only", options.input_size, input.size));
     if (options.channels != 0 && options.channels != input.channels)
       throw InvalidArgument(fmt::format("channels is {}; googlenet takes {} only", options.channels, input.channels));
   } else {

@@ -56,8 +56,17 @@ GoogLeNet::Inception GoogLeNet::add_inception(const std::string& name, std::int6
           .pool = add_convolution(name + "/pool_proj", in, out[5], 1, 1, random)};
 }
 
-GoogLeNet::GoogLeNet(std::uint64_t seed)
-    : Backbone("googlenet"), input_{.resize = 256, .size = 227, .channels = 3, .bgr = true, .mean = {104, 117, 123}, .scale = 1} {
+GoogLeNet::GoogLeNet(std::uint64_t seed, Pooling pooling, std::int64_t input_size)
+    : Backbone("googlenet"),
+      input_{.resize = std::max<std::int64_t>(256, input_size * 9 / 8),
+             .size = input_size,
+             .channels = 3,
+             .bgr = true,
+             .mean = {104, 117, 123},
+             .scale = 1},
+      pooling_(pooling) {
+  if (input_size < 160 || input_size > 448)
+    throw InvalidArgument("input_size is " + std::to_string(input_size) + "; googlenet takes 160 to 448");
   Random random(seed, kStream);
   conv1_ = add_convolution("conv1/7x7_s2", 3, 64, 7, 2, random);
   conv2_reduce_ = add_convolution("conv2/3x3_reduce", 64, 64, 1, 1, random);
@@ -75,7 +84,10 @@ torch::Tensor GoogLeNet::forward(const torch::Tensor& images) {
     if (std::find(kPoolAfter.begin(), kPoolAfter.end(), i) != kPoolAfter.end()) x = max_pool(x, 2, 0);
   }
   // pool5 averages all of its 7x7 input. Its sums are taken, and given, in float32 at least.
-  return x.mean({2, 3}, /*keepdim=*/false, x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32);
+  const auto type = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  if (pooling_ == Pooling::kMax) return x.amax({2, 3}).to(type);
+  const torch::Tensor average = x.mean({2, 3}, /*keepdim=*/false, type);
+  return pooling_ == Pooling::kBoth ? average + x.amax({2, 3}).to(type) : average;
 }
 
 }  // namespace smartmine

@@ -43,6 +43,36 @@ Piece draw(const AugmentOptions& options, std::int64_t size, std::int64_t width,
   return {static_cast<double>((width - size) / 2), static_cast<double>((height - size) / 2), side, side, flipped};
 }
 
+constexpr std::uint64_t kJitterSeed = 0x6a69747465720000;  // a stream apart, so that crops are the same with and without
+
+/// Of every image [N, 3]: what brightness, contrast and saturation are multiplied by.
+std::vector<float> draw_jitter(const AugmentOptions& options, std::uint64_t epoch, std::span<const std::uint64_t> keys) {
+  std::vector<float> factors;
+  factors.reserve(3 * keys.size());
+  for (const std::uint64_t key : keys) {
+    Random random(options.seed ^ kJitterSeed, epoch, key);
+    for (int i = 0; i < 3; ++i) factors.push_back(static_cast<float>(1 + options.colour_jitter * (2 * random.uniform() - 1)));
+  }
+  return factors;
+}
+
+/// The brightness that an eye sees: [N, 1, H, W] of [N, C, H, W], red first.
+torch::Tensor grey_of(const torch::Tensor& pixels) {
+  if (pixels.size(1) == 1) return pixels;
+  return pixels.narrow(1, 0, 1) * 0.299 + pixels.narrow(1, 1, 1) * 0.587 + pixels.narrow(1, 2, 1) * 0.114;
+}
+
+/// `pixels` is float32 [N, C, H, W], 0 to 255, and stays so; `factors` [N, 3].
+torch::Tensor jitter(const torch::Tensor& pixels, const torch::Tensor& factors) {
+  const auto factor = [&](std::int64_t which) { return factors.narrow(1, which, 1).view({-1, 1, 1, 1}); };
+  const auto away_from = [](const torch::Tensor& middle, const torch::Tensor& x, const torch::Tensor& times) {
+    return (middle + (x - middle).mul_(times)).clamp_(0, 255);
+  };
+  torch::Tensor x = (pixels * factor(0)).clamp_(0, 255);
+  x = away_from(grey_of(x).mean({1, 2, 3}, /*keepdim=*/true), x, factor(1));
+  return x.size(1) == 1 ? x : away_from(grey_of(x), x, factor(2));
+}
+
 /// Whole pixels of every image: `rows` and `columns` are [N, size].
 torch::Tensor gather(const torch::Tensor& images, const torch::Tensor& rows, const torch::Tensor& columns) {
   const torch::Tensor batch = torch::arange(images.size(0), rows.options());
@@ -57,6 +87,10 @@ torch::Tensor to_device(std::vector<float>& values, std::int64_t columns, const 
 }  // namespace
 
 void AugmentOptions::validate() const {
+  if (!(colour_jitter >= 0 && colour_jitter <= 1))
+    throw InvalidArgument(fmt::format("colour_jitter is {}; it must be from 0 to 1", colour_jitter));
+  if (evaluation_size < 0 || evaluation_size > 4096)
+    throw InvalidArgument(fmt::format("evaluation_size is {}; it must be from 0 to 4096", evaluation_size));
   if (!(max_area > 0 && max_area <= 1))
     throw InvalidArgument(fmt::format("max_area is {}; it must be more than 0 and at most 1", max_area));
   if (!(min_area > 0 && min_area <= max_area))
@@ -66,12 +100,11 @@ void AugmentOptions::validate() const {
 
 Augmenter::Augmenter(const InputFormat& input, const AugmentOptions& options) : input_(input), options_(options) { options_.validate(); }
 
-void Augmenter::check(const torch::Tensor& images) const {
+void Augmenter::check(const torch::Tensor& images, std::int64_t size) const {
   if (images.dim() != 4 || images.scalar_type() != torch::kUInt8 || images.size(0) == 0 || images.size(3) != input_.channels ||
-      images.size(1) < input_.size || images.size(2) < input_.size)
+      images.size(1) < size || images.size(2) < size)
     throw InvalidArgument(fmt::format("images are [{}] of {}; they must be Byte [N, H, W, {}] with H and W at least {}",
-                                      fmt::join(images.sizes(), ", "), torch::toString(images.scalar_type()), input_.channels,
-                                      input_.size));
+                                      fmt::join(images.sizes(), ", "), torch::toString(images.scalar_type()), input_.channels, size));
 }
 
 torch::Tensor Augmenter::preprocess(const torch::Tensor& pixels, torch::ScalarType type) const {
@@ -86,7 +119,7 @@ torch::Tensor Augmenter::preprocess(const torch::Tensor& pixels, torch::ScalarTy
 torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epoch, std::span<const std::uint64_t> keys,
                                   torch::ScalarType type) const {
   torch::NoGradGuard no_grad;
-  check(images);
+  check(images, input_.size);
   const std::int64_t count = images.size(0), height = images.size(1), width = images.size(2), size = input_.size;
   if (keys.size() != static_cast<std::size_t>(count))
     throw InvalidArgument(fmt::format("there are {} keys for {} images; they must be as many", keys.size(), count));
@@ -107,7 +140,12 @@ torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epo
   const torch::Tensor steps = torch::arange(size, plan.options()).unsqueeze(0);
   const torch::Tensor x = plan.narrow(1, 0, 1) + steps * plan.narrow(1, 1, 1);
   const torch::Tensor y = plan.narrow(1, 2, 1) + steps * plan.narrow(1, 3, 1);
-  if (!resized) return preprocess(gather(images, y.to(torch::kInt64), x.to(torch::kInt64)).permute({0, 3, 1, 2}), type);
+  const auto finish = [&](const torch::Tensor& cut) {
+    if (options_.colour_jitter == 0) return preprocess(cut, type);
+    std::vector<float> factors = draw_jitter(options_, epoch, keys);
+    return preprocess(jitter(cut.to(torch::kFloat32), to_device(factors, 3, cut.device())), type);
+  };
+  if (!resized) return finish(gather(images, y.to(torch::kInt64), x.to(torch::kInt64)).permute({0, 3, 1, 2}));
 
   // grid_sample counts from -1 at the image's left edge to 1 at its right edge.
   const torch::Tensor grid_x = (x * (2.0 / static_cast<double>(width)) - 1).unsqueeze(1).expand({count, size, size});
@@ -115,14 +153,15 @@ torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epo
   const torch::Tensor pixels = images.permute({0, 3, 1, 2}).to(torch::kFloat32);
   const torch::Tensor sampled =
       torch::grid_sampler(pixels, torch::stack({grid_x, grid_y}, 3), /*bilinear=*/0, /*border=*/1, /*align_corners=*/false);
-  return preprocess(sampled, type);
+  return finish(sampled);
 }
 
 torch::Tensor Augmenter::evaluation(const torch::Tensor& images, torch::ScalarType type) const {
   torch::NoGradGuard no_grad;
-  check(images);
-  const std::int64_t top = (images.size(1) - input_.size) / 2, left = (images.size(2) - input_.size) / 2;
-  return preprocess(images.narrow(1, top, input_.size).narrow(2, left, input_.size).permute({0, 3, 1, 2}), type);
+  const std::int64_t size = options_.evaluation_size == 0 ? input_.size : options_.evaluation_size;
+  check(images, size);
+  const std::int64_t top = (images.size(1) - size) / 2, left = (images.size(2) - size) / 2;
+  return preprocess(images.narrow(1, top, size).narrow(2, left, size).permute({0, 3, 1, 2}), type);
 }
 
 }  // namespace smartmine

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "smartmine/core/error.h"
 #include "smartmine/core/rows.h"
@@ -17,6 +18,7 @@ namespace smartmine {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kAdamRate = 1e-3;  // whatever the loss, for its scale cancels
 
 void whole(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value < low || value > high)
@@ -54,22 +56,33 @@ void TrainConfig::validate() const {
   one_of("backbone", backbone, backbone_names());
   whole("embedding_dim", embedding_dim, 1, static_cast<std::int64_t>(kMaxDimension));
   if (!(dropout >= 0 && dropout < 1)) throw InvalidArgument(fmt::format("dropout is {}; it must be at least 0 and less than 1", dropout));
-  if (input_size != 0) whole("input_size", input_size, 16, 256);
+  one_of("pooling", pooling, {"average", "max", "both"});
+  if (pooling != "average" && backbone != "googlenet")
+    throw InvalidArgument(
+        fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, backbone));
+  if (input_size != 0) whole("input_size", input_size, backbone == "googlenet" ? 160 : 16, backbone == "googlenet" ? 448 : 256);
   if (image_size != 0) whole("image_size", image_size, 16, 1024);
+  if (evaluation_size != 0) whole("evaluation_size", evaluation_size, 16, 1024);
+  if (evaluation_size != 0 && backbone != "googlenet" && evaluation_size != input_size)
+    throw InvalidArgument(
+        fmt::format("evaluation_size is {}; {} only takes images of its input_size, so it must be 0", evaluation_size, backbone));
   if (channels != 0 && channels != 1 && channels != 3) throw InvalidArgument(fmt::format("channels is {}; it must be 0, 1 or 3", channels));
   find_system(system);
   whole("epochs", epochs, 1, kMany);
   whole("batch_size", batch_size, 1, 65536);
   whole("triplets_per_anchor", triplets_per_anchor, 1, 65536);
   whole("images_per_class", images_per_class, 2, 65536);
+  one_of("optimizer", optimizer, {"sgd", "adamw"});
   from_to("learning_rate", learning_rate, 0, kInfinity);
   from_to("new_layer_rate", new_layer_rate, 0, kInfinity);
   if (!(momentum >= 0 && momentum < 1))
     throw InvalidArgument(fmt::format("momentum is {}; it must be at least 0 and less than 1", momentum));
   from_to("weight_decay", weight_decay, 0, kInfinity);
+  one_of("rate_schedule", rate_schedule, {"steps", "cosine"});
   if (!(rate_factor > 0 && rate_factor <= 1))
     throw InvalidArgument(fmt::format("rate_factor is {}; it must be above 0 and at most 1", rate_factor));
   whole("rate_every", rate_every, 0, kMany);
+  from_to("rate_warmup_epochs", rate_warmup_epochs, 0, static_cast<double>(epochs));
   whole("neighbors", neighbors, 0, static_cast<std::int64_t>(kMaxRows));
   from_to("kappa", kappa, 0, kInfinity);
   if (!(kappa_factor > 0 && kappa_factor <= 1))
@@ -80,6 +93,9 @@ void TrainConfig::validate() const {
   if (!(target_error > 0 && target_error < 1))
     throw InvalidArgument(fmt::format("target_error is {}; it must be between 0 and 1", target_error));
   from_to("mined_fraction", mined_fraction, 0, 1);
+  if (hub_limit != 0 && !(hub_limit >= 1 && hub_limit <= 1e6))
+    throw InvalidArgument(fmt::format("hub_limit is {}; it must be 0 or from 1 to 1e6", hub_limit));
+  from_to("duplicate_distance", duplicate_distance, 0, 4);
   whole("warmup_epochs", warmup_epochs, -1, kMany);
   one_of("index", index, {"auto", "exact", "fanng"});
   positive("margin", margin);
@@ -91,10 +107,14 @@ void TrainConfig::validate() const {
     from_to(name, value, 0, kInfinity);
   positive("lifted_margin", lifted_margin);
   positive("pairs_margin", pairs_margin);
+  positive("multisimilarity_alpha", multisimilarity_alpha);
+  positive("multisimilarity_beta", multisimilarity_beta);
+  from_to("multisimilarity_base", multisimilarity_base, -1, 1);
   one_of("crop", crop, {"centre", "random", "resized"});
   if (!(min_area > 0 && min_area <= 1)) throw InvalidArgument(fmt::format("min_area is {}; it must be above 0 and at most 1", min_area));
   from_to("max_aspect", max_aspect, 1, 10);
   one_of("flip", flip, {"auto", "on", "off"});
+  from_to("colour_jitter", colour_jitter, 0, 1);
   whole("evaluate_every", evaluate_every, 1, kMany);
   for (const std::int64_t epoch : save_epochs) whole("save_epochs", epoch, 0, kMany);
   whole("threads", threads, 0, 1024);
@@ -105,7 +125,8 @@ void TrainConfig::validate() const {
 TrainConfig TrainConfig::resolved() const {
   TrainConfig full = *this;
   if (full.channels == 0) full.channels = of_characters(dataset) && backbone == "small" ? 1 : 3;
-  if (full.learning_rate == 0) full.learning_rate = find_system(system).learning_rate * (weights.empty() ? 1 : 0.1);
+  if (full.learning_rate == 0)
+    full.learning_rate = (optimizer == "adamw" ? kAdamRate : find_system(system).learning_rate) * (weights.empty() ? 1 : 0.1);
   if (full.new_layer_rate == 0) full.new_layer_rate = weights.empty() ? 1 : 10;
   if (full.warmup_epochs == -1) full.warmup_epochs = weights.empty() ? 1 : 2;
   if (full.backbone == "small" && full.input_size == 0) full.input_size = 32;
@@ -113,6 +134,13 @@ TrainConfig TrainConfig::resolved() const {
   if (full.flip == "auto") full.flip = of_characters(dataset) ? "off" : "on";
   if (full.kappa == 0) full.kappa = std::max(find_system(system).adaptive ? 4.0 : 8.0, kappa_floor);
   return full;
+}
+
+double TrainConfig::scheduled_rate(double done) const {
+  const double warm = rate_warmup_epochs == 0 ? 1 : std::min(1.0, done / rate_warmup_epochs);
+  if (rate_schedule == "cosine") return learning_rate * warm * (1 + std::cos(std::numbers::pi * done / static_cast<double>(epochs))) / 2;
+  const double changes = rate_every == 0 ? 0 : std::floor(done / static_cast<double>(rate_every));
+  return learning_rate * warm * std::pow(rate_factor, changes);
 }
 
 std::string to_toml(const std::string& value) {

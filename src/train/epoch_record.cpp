@@ -27,6 +27,8 @@ void visit_mining(Stats& s, const Visit& visit) {
   visit("mined_violating", s.mined_violating);
   visit("outside_violating", s.outside_violating);
   visit("duplicates_skipped", s.duplicates_skipped);
+  visit("cap_skipped", s.cap_skipped);
+  visit("negatives_forced", s.negatives_forced);
   visit("neighbors", s.neighbors);
   visit("lists_walked", s.lists_walked);
   visit("lists_without_positive", s.lists_without_positive);
@@ -147,7 +149,9 @@ EpochRecord parse_record(const std::string& line) try {
   }
   if (json.contains("mining")) {
     record.mining.emplace();
-    visit_mining(*record.mining, [&](const char* name, auto& value) { json["mining"].at(name).get_to(value); });
+    visit_mining(*record.mining, [&](const char* name, auto& value) {
+      if (json["mining"].contains(name)) json["mining"][name].get_to(value);  // older logs lack some
+    });
   }
   if (json.contains("metrics")) {
     record.metrics.emplace();

@@ -33,6 +33,7 @@ std::shared_ptr<EmbeddingModel> prepare_model(const TrainConfig& config, const t
                            .dropout = config.dropout,
                            .input_size = config.input_size,
                            .channels = small ? config.channels : 0,
+                           .pooling = config.pooling,
                            .seed = config.seed});
   if (!config.weights.empty())
     load_into(*model, read_weights(config.weights), {.new_layer_may_be_missing = true, .source = config.weights});
@@ -47,7 +48,9 @@ AugmentOptions augmentation(const TrainConfig& config) {
                                             : Crop::kCentre,
           .min_area = config.min_area,
           .max_aspect = config.max_aspect,
+          .evaluation_size = config.evaluation_size,
           .flip = config.flip == "on",
+          .colour_jitter = config.colour_jitter,
           .seed = config.seed};
 }
 
@@ -106,6 +109,9 @@ Network::Network(const TrainConfig& config)
   const std::int64_t size = model->input().size;
   if (config.image_size != 0 && config.image_size < size)
     throw InvalidArgument(fmt::format("image_size is {}; it must be 0 or at least the network's input, {}", config.image_size, size));
+  const std::int64_t side = config.image_size != 0 ? config.image_size : model->input().resize;
+  if (config.evaluation_size > side)
+    throw InvalidArgument(fmt::format("evaluation_size is {}; it must be at most image_size, here {}", config.evaluation_size, side));
 }
 
 ImageStoreOptions Network::store_options(const TrainConfig& config) const {

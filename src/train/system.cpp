@@ -21,6 +21,7 @@ std::span<const System> systems() {
       triplet_fanng_global_system(),
       triplet_fanng_global_adaptive_system(),
       hard_pairs_system(),
+      smart_batch_system(),
   };
   return table;
 }

@@ -24,8 +24,8 @@
 #include "smartmine/train/system.h"
 #include "train/device_knn.h"
 #include "train/network.h"
+#include "train/optimizer.h"
 #include "train/report_files.h"
-#include "train/sgd.h"
 
 namespace smartmine {
 namespace {
@@ -135,7 +135,7 @@ class Trainer::Work final : public EpochSource {
   void save();
   void take_up(const std::filesystem::path& checkpoint);
   void describe_data(const DataSplits& splits);
-  double learning_rate(std::int64_t epoch) const;
+  double learning_rate(double done) const { return state_.rate_scale * config_.scheduled_rate(done); }
 
   TrainConfig config_;
   RunDirectory& run_;
@@ -145,7 +145,7 @@ class Trainer::Work final : public EpochSource {
   Progress progress_;
 
   Network network_;
-  Sgd optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<KappaPolicy> kappa_;
   std::optional<Fanng> graph_;  // of the epoch before, for the next to start from
 
@@ -176,7 +176,7 @@ std::optional<std::string> Trainer::Work::run_epoch(std::int64_t epoch) {
 EpochPlan Trainer::Work::plan(std::int64_t epoch) {
   record_ = EpochRecord();
   record_.epoch = epoch;
-  record_.learning_rate = learning_rate(epoch);
+  record_.learning_rate = learning_rate(static_cast<double>(epoch) - 0.5);
   EpochPlan plan = system_.plan(*this);
   if (plan.observe_kappa) record_.kappa = kappa_->kappa();
   if (plan.mining) {
@@ -263,18 +263,20 @@ std::optional<std::string> Trainer::Work::train_on(const EpochPlan& plan) {
 bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t number) {
   const auto count = static_cast<std::int64_t>(items.size());
   std::vector<std::uint64_t> keys(items.size());
-  std::vector<std::int64_t> labels(items.size());
+  std::vector<std::int64_t> labels(2 * items.size());  // and the items behind them, so that one copy takes both to the device
   for (std::size_t i = 0; i < items.size(); ++i) {
     keys[i] = number * plan_.batch_items + i;
     labels[i] = labels_.class_of(items[i]);
+    labels[items.size() + i] = items[i];
   }
   EmbeddingModel& model = *network_.model;
   model.seed_dropout(epoch_seed(config_.seed ^ number, kDropout, record_.epoch));
   const torch::Tensor pixels = training_images_->get(items);
   const torch::Tensor images = network_.augmenter.training(pixels, static_cast<std::uint64_t>(record_.epoch), keys, network_.type);
   const torch::Tensor embedded = system_.unit_norm ? model.forward(images) : model.raw(images);
-  const torch::Tensor device_labels = torch::from_blob(labels.data(), {count}, torch::kInt64).to(network_.device, false, /*copy=*/true);
-  const BatchLoss loss = system_.loss(embedded, {labels, device_labels}, config_);
+  const torch::Tensor both = torch::from_blob(labels.data(), {2, count}, torch::kInt64).to(network_.device, false, /*copy=*/true);
+  const BatchLoss loss =
+      system_.loss(embedded, {.host = std::span(labels).first(items.size()), .device = both[0], .items = both[1]}, config_);
 
   ++record_.steps;
   record_.images += count;
@@ -283,9 +285,10 @@ bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t numbe
     ++record_.skipped_steps;
     return false;
   }
-  optimizer_.zero_gradients();
+  optimizer_->zero_gradients();
   loss.value.backward();
-  optimizer_.step(record_.learning_rate);
+  const double share = (static_cast<double>(number) + 0.5) / static_cast<double>(plan_.batches());
+  optimizer_->step(learning_rate(static_cast<double>(record_.epoch - 1) + share));
   record_.loss_sum += value;
   record_.active += loss.active.item<std::int64_t>();
   record_.terms += loss.terms;
@@ -388,11 +391,11 @@ void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch)
     }
     std::vector<std::string> said;  // of attempts that were undone
     while (state_.epochs_done < config_.epochs) {
-      const NamedTensors weights = copies(network_.model->state()), momenta = copies(optimizer_.state());
+      const NamedTensors weights = copies(network_.model->state()), momenta = copies(optimizer_->state());
       const auto trouble = run_epoch(state_.epochs_done + 1);
       if (trouble) {
         load_into(*network_.model, weights);
-        optimizer_.load(momenta, "the epoch before");
+        optimizer_->load(momenta, "the epoch before");
         state_.in_epoch = false;
         back_off(*trouble);
         said.push_back(fmt::format("epoch {} was undone and the learning rate halved: {}", state_.epochs_done + 1, *trouble));
@@ -450,17 +453,12 @@ void Trainer::Work::watch_for_stuck_error() {
                                       record_.training_error(), kMostStuckEpochs));
 }
 
-double Trainer::Work::learning_rate(std::int64_t epoch) const {
-  const std::int64_t halvings = config_.rate_every == 0 ? 0 : (epoch - 1) / config_.rate_every;
-  return config_.learning_rate * state_.rate_scale * std::pow(config_.rate_factor, static_cast<double>(halvings));
-}
-
 void Trainer::Work::save() {
   CheckpointWriter writer(run_.checkpoint_path());
   write_safetensors(
       writer.folder() / "model.safetensors", network_.model->state(),
       {{"backbone", config_.backbone}, {"system", std::string(system_.name)}, {"epochs", std::to_string(state_.epochs_done)}});
-  write_safetensors(writer.folder() / "optimizer.safetensors", optimizer_.state());
+  write_safetensors(writer.folder() / "optimizer.safetensors", optimizer_->state());
   if (graph_) graph_->save(writer.folder() / "graph.fanng");
   state_.kappa = kappa_ ? kappa_->save() : "";
   if (state_.in_epoch) {
@@ -496,7 +494,7 @@ void Trainer::Work::take_up(const std::filesystem::path& checkpoint) {
   state_ = saved;
   const std::filesystem::path model = checkpoint / "model.safetensors", optimizer = checkpoint / "optimizer.safetensors";
   load_into(*network_.model, read_safetensors(model), {.source = model.string()});
-  optimizer_.load(read_safetensors(optimizer), optimizer.string());
+  optimizer_->load(read_safetensors(optimizer), optimizer.string());
   if (std::filesystem::exists(checkpoint / "graph.fanng")) graph_ = Fanng::load(checkpoint / "graph.fanng");
   if (state_.in_epoch) {
     const torch::Tensor items = read_safetensors(checkpoint / "plan.safetensors").at("items").to(torch::kInt32).contiguous();
@@ -537,7 +535,7 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
       system_(system),
       progress_(std::move(progress)),
       network_(config_),
-      optimizer_(*network_.model, config_.momentum, config_.weight_decay, config_.new_layer_rate),
+      optimizer_(make_optimizer(*network_.model, config_)),
       kappa_(make_policy(system_, config_)),
       labels_(std::vector<std::int64_t>{0, 1}) {
   const DataSplits splits = load_splits(config_);

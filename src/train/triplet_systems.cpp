@@ -3,6 +3,7 @@
 
 #include "smartmine/core/random.h"
 #include "smartmine/loss/global_loss.h"
+#include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/loss/pairs_loss.h"
 #include "smartmine/loss/triplet_loss.h"
 #include "smartmine/mining/selections.h"
@@ -60,7 +61,9 @@ EpochPlan smart_plan(EpochSource& source) {
                           .mined_fraction = config.mined_fraction,
                           .seed = epoch_seed(config.seed, kMinedTriplets, source.epoch()),
                           .threads = static_cast<unsigned>(config.threads),
-                          .margin = config.margin});
+                          .margin = config.margin,
+                          .duplicate_distance = config.duplicate_distance,
+                          .hub_limit = config.hub_limit});
   EpochPlan plan = plan_of(miner.select(source.lists(), source.labels(), &rows), source);
   plan.observe_kappa = config.mined_fraction > 0;
   return plan;
@@ -105,6 +108,18 @@ BatchLoss triplets_and_global(const torch::Tensor& embeddings, const BatchLabels
   const torch::Tensor weighted = config.global_weight * global.value;
   loss.value = loss.value + weighted;
   loss.parts["global"] = weighted.detach();
+  return loss;
+}
+
+/// All pairs of the batch in the loss, but the error is that of the triplets, which is what the controller holds.
+BatchLoss all_pairs(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
+  const auto parts = embeddings.detach().chunk(3);
+  BatchLoss loss = triplet_loss(parts[0], parts[1], parts[2], {.margin = config.margin});
+  loss.value = multisimilarity_loss(
+                   embeddings, labels.device, labels.items,
+                   {.alpha = config.multisimilarity_alpha, .beta = config.multisimilarity_beta, .base = config.multisimilarity_base})
+                   .value;
+  loss.parts = {{"multisimilarity", loss.value.detach()}};
   return loss;
 }
 
@@ -158,6 +173,17 @@ System hard_pairs_system() {
           .plan = hard_pairs_plan,
           .loss = pairs,
           .learning_rate = 0.01};
+}
+
+System smart_batch_system() {
+  return {.name = "smart-batch",
+          .description =
+              "smart mining that holds the training error; its triplets make a batch, the multi-similarity loss sees all pairs of it",
+          .plan = smart_plan,
+          .loss = all_pairs,
+          .mines = true,
+          .adaptive = true,
+          .error_counts = true};
 }
 
 }  // namespace smartmine

@@ -414,6 +414,9 @@ TEST_F(Mine, TakesPositivesNearerThanTheNegativeOnlyWhenAskedTo) {
 }
 
 TEST_F(Mine, KeepsToTheCapOnNegatives) {
+  const json limited = run_json(from_embeddings(), {"--hub-limit", "2", "--kappa", "1.5"});
+  EXPECT_GT(limited.at("cap_skipped"), 0);
+  EXPECT_THAT(limited.at("note").get<std::string>(), HasSubstr("because it had served 2 times already"));
   const json report = run_json(from_embeddings(), {"--max-negative-uses", "2", "--kappa", "1.5"});
   EXPECT_GT(report.at("cap_skipped"), 0);
   EXPECT_EQ(report.at("negatives_forced"), 0);
@@ -558,6 +561,8 @@ TEST_F(Mine, RefusesOptionsOutOfRange) {
                                                                   {"--triplets-per-anchor", "1.5"},
                                                                   {"--min-negative-rank", "-1"},
                                                                   {"--max-negative-uses", "-1"},
+                                                                  {"--hub-limit", "0.5"},
+                                                                  {"--duplicate-distance", "-1"},
                                                                   {"--longest-list", "0"},
                                                                   {"--threads", "-1"},
                                                                   {"--output", ""}};
@@ -726,6 +731,8 @@ TEST(CommandLine, HelpOfMineNamesEveryOption) {
                              "--keep-duplicates",
                              "--min-negative-rank",
                              "--max-negative-uses",
+                             "--hub-limit",
+                             "--duplicate-distance",
                              "--longer-lists",
                              "--longest-list",
                              "--neighbors",

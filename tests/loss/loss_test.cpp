@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "loss/facility_location.h"
@@ -12,6 +13,7 @@
 #include "smartmine/loss/clustering_loss.h"
 #include "smartmine/loss/global_loss.h"
 #include "smartmine/loss/lifted_loss.h"
+#include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/loss/npairs_loss.h"
 #include "smartmine/loss/pairs_loss.h"
 #include "smartmine/loss/semihard_loss.h"
@@ -58,7 +60,8 @@ std::vector<Case> all_losses() {
       {"pairs", [=](const torch::Tensor& x) { return pairs_loss(part(x, 0), part(x, 1), torch::arange(4) < 2, {.margin = 1.5}); }},
       {"semihard", [=](const torch::Tensor& x) { return semihard_loss(x, labels.narrow(0, 0, x.size(0))); }},
       {"lifted", [=](const torch::Tensor& x) { return lifted_loss(x, labels.narrow(0, 0, x.size(0))); }},
-      {"clustering", [=](const torch::Tensor& x) { return clustering_loss(x, labels.narrow(0, 0, x.size(0)), {.gamma = 3}); }}};
+      {"clustering", [=](const torch::Tensor& x) { return clustering_loss(x, labels.narrow(0, 0, x.size(0)), {.gamma = 3}); }},
+      {"multisimilarity", [=](const torch::Tensor& x) { return multisimilarity_loss(x, labels.narrow(0, 0, x.size(0))); }}};
 }
 
 TEST(Losses, HaveTheGradientsOfFiniteDifferences) {
@@ -104,7 +107,8 @@ TEST(Losses, OfBatchesWithNothingToLearnAreZeroWithZeroGradients) {
   const std::vector<std::pair<const char*, Loss>> losses = {
       {"semihard", [](const torch::Tensor& x, const torch::Tensor& y) { return semihard_loss(x, y); }},
       {"lifted", [](const torch::Tensor& x, const torch::Tensor& y) { return lifted_loss(x, y); }},
-      {"clustering", [](const torch::Tensor& x, const torch::Tensor& y) { return clustering_loss(x, y); }}};
+      {"clustering", [](const torch::Tensor& x, const torch::Tensor& y) { return clustering_loss(x, y); }},
+      {"multisimilarity", [](const torch::Tensor& x, const torch::Tensor& y) { return multisimilarity_loss(x, y); }}};
   for (const auto& [name, loss] : losses) {
     for (const torch::Tensor& labels : {no_positives, one_class}) {
       const torch::Tensor x = unit_rows(4, 3, 4).requires_grad_();
@@ -221,6 +225,76 @@ TEST(SemihardLoss, TakesTheNegativesTheMinerTakes) {
   }
 }
 
+/// The multi-similarity loss as its paper writes it, row by row and pair by pair.
+std::pair<double, std::int64_t> multisimilarity_by_loops(const torch::Tensor& x, const std::vector<std::int64_t>& labels,
+                                                         const std::vector<std::int64_t>& items, const MultiSimilarityLossOptions& o) {
+  const auto count = static_cast<std::size_t>(x.size(0));
+  double sum = 0;
+  std::int64_t active = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<double> positives, negatives;
+    for (std::size_t j = 0; j < count; ++j) {
+      const double similar = x[static_cast<std::int64_t>(i)].dot(x[static_cast<std::int64_t>(j)]).item<double>();
+      if (labels[i] != labels[j]) negatives.push_back(similar);
+      if (labels[i] == labels[j] && i != j && items[i] != items[j]) positives.push_back(similar);
+    }
+    if (positives.empty() || negatives.empty()) continue;
+    const double least = *std::min_element(positives.begin(), positives.end());
+    const double most = *std::max_element(negatives.begin(), negatives.end());
+    double near = 0, far = 0;
+    for (const double s : positives) near += s < most + o.epsilon ? std::exp(-o.alpha * (s - o.base)) : 0;
+    for (const double s : negatives) far += s > least - o.epsilon ? std::exp(o.beta * (s - o.base)) : 0;
+    active += near > 0 ? 1 : 0;
+    sum += std::log(1 + near) / o.alpha + std::log(1 + far) / o.beta;
+  }
+  return {sum / static_cast<double>(count), active};
+}
+
+TEST(MultiSimilarityLoss, IsWhatLoopsOverAllPairsGive) {
+  std::set<std::int64_t> seen;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    torch::Tensor x = unit_rows(24, 4, seed);
+    std::vector<std::int64_t> labels, items;
+    for (std::int64_t i = 0; i < 24; ++i) {
+      labels.push_back(i % (2 + static_cast<std::int64_t>(seed) % 7));
+      items.push_back(i);
+    }
+    if (seed % 2 == 0) {  // classes that are told apart well, so that few pairs count
+      for (std::int64_t i = 0; i < 24; ++i) x[i] += 3 * unit_rows(24, 4, 77)[labels[static_cast<std::size_t>(i)]];
+      x = x / x.norm(2, 1, true);
+    }
+    for (const std::size_t i : {3, 9, 20}) {  // an image that comes again, looking a little different
+      labels[i] = labels[0];
+      items[i] = 0;
+    }
+    const MultiSimilarityLossOptions options{.alpha = 1.0 + static_cast<double>(seed % 3), .beta = 20, .base = 0.4, .epsilon = 0.05};
+    const BatchLoss loss = multisimilarity_loss(x, labels_of(labels), labels_of(items), options);
+    const auto [value, active] = multisimilarity_by_loops(x, labels, items, options);
+    EXPECT_NEAR(loss.value.item<double>(), value, 1e-9) << seed;
+    EXPECT_EQ(loss.active.item<std::int64_t>(), active) << seed;
+    EXPECT_EQ(loss.terms, 24);
+    seen.insert(active);
+    EXPECT_NEAR(multisimilarity_loss(x.to(torch::kFloat32), labels_of(labels), labels_of(items), options).value.item<double>(), value,
+                1e-4);
+  }
+  EXPECT_GT(seen.size(), 3U);  // the choice of pairs had something to do
+}
+
+TEST(MultiSimilarityLoss, DoesNotTakeAnImageForItsOwnPositive) {
+  // The same image twice and another class: without a pair of two images there is nothing to learn.
+  const torch::Tensor x = unit_rows(3, 4, 2);
+  EXPECT_GT(multisimilarity_loss(x, labels_of({1, 1, 2})).value.item<double>(), 0);
+  EXPECT_EQ(multisimilarity_loss(x, labels_of({1, 1, 2}), labels_of({5, 5, 6})).value.item<double>(), 0);
+}
+
+TEST(MultiSimilarityLoss, DoesNotOverflow) {
+  const torch::Tensor x = unit_rows(8, 4, 3).to(torch::kFloat32).requires_grad_();
+  const torch::Tensor value = multisimilarity_loss(x, labels_of({0, 1, 0, 1, 0, 1, 0, 1}), {}, {.alpha = 500, .beta = 5000}).value;
+  value.backward();
+  EXPECT_TRUE(std::isfinite(value.item<double>()));
+  EXPECT_TRUE(torch::isfinite(x.grad()).all().item<bool>());
+}
+
 TEST(ClusteringLoss, GivesWorkedValues) {
   // On a line, classes {0, 4} and {1, 5}. F~ = -8. Two medoids: the pairs {0, 1} and {4, 5} cost 1 + 1, and NMI is 0: best is -2 + gamma.
   const BatchLoss loss = clustering_loss(rows({{0}, {4}, {1}, {5}}), labels_of({0, 0, 1, 1}), {.gamma = 2});
@@ -272,8 +346,7 @@ TEST(MutualInformation, GivesWorkedValues) {
   EXPECT_NEAR(geometric_nmi(Labels{1, 1, 1}, Labels{2, 2, 2}), 1, 1e-12);
   EXPECT_NEAR(geometric_nmi(Labels{1, 1, 1}, Labels{1, 2, 3}), 0, 1e-12);
   // Halves against quarters: information log 2, entropies log 2 and log 4.
-  EXPECT_NEAR(geometric_nmi(Labels{1, 1, 2, 2}, Labels{1, 2, 3, 4}), std::log(2) / std::sqrt(std::log(2) * std::log(4)),
-              1e-12);
+  EXPECT_NEAR(geometric_nmi(Labels{1, 1, 2, 2}, Labels{1, 2, 3, 4}), std::log(2) / std::sqrt(std::log(2) * std::log(4)), 1e-12);
 }
 
 TEST(Losses, NameBadArguments) {
@@ -285,6 +358,9 @@ TEST(Losses, NameBadArguments) {
   EXPECT_THAT([&] { lifted_loss(x, labels, {.margin = std::nan("")}); }, ThrowsMessage<InvalidArgument>(HasSubstr("margin is nan")));
   EXPECT_THAT([&] { npairs_loss(x, x, {.norm_weight = -1}); }, ThrowsMessage<InvalidArgument>(HasSubstr("norm_weight is -1")));
   EXPECT_THAT([&] { clustering_loss(x, labels, {.swap_rounds = -1}); }, ThrowsMessage<InvalidArgument>(HasSubstr("swap_rounds is -1")));
+  EXPECT_THAT([&] { multisimilarity_loss(x, labels, {}, {.alpha = 0}); }, ThrowsMessage<InvalidArgument>(HasSubstr("alpha is 0")));
+  EXPECT_THAT([&] { multisimilarity_loss(x, labels, {}, {.base = 1.5}); }, ThrowsMessage<InvalidArgument>(HasSubstr("base is 1.5")));
+  EXPECT_THAT([&] { multisimilarity_loss(x, labels, labels.narrow(0, 0, 3)); }, ThrowsMessage<InvalidArgument>(HasSubstr("items are [3]")));
   EXPECT_THAT([&] { triplet_loss(x, x.narrow(0, 0, 2), x); }, ThrowsMessage<InvalidArgument>(HasSubstr("positives are [2, 3]")));
   EXPECT_THAT([&] { lifted_loss(x, labels.narrow(0, 0, 3)); }, ThrowsMessage<InvalidArgument>(HasSubstr("labels are [3]")));
   EXPECT_THAT([&] { pairs_loss(x, x, labels); }, ThrowsMessage<InvalidArgument>(HasSubstr("Bool")));

@@ -39,6 +39,14 @@ struct Expected {
   std::set<std::uint32_t> outside;  // allowed positives of kMinedOutsidePositive
 };
 
+/// How often a point may be a negative.
+std::size_t most_uses(const LabelledPoints& points, const SmartMinerOptions& options) {
+  const double triplets = static_cast<double>(LabelIndex(points.labels).anchors().size() * options.triplets_per_anchor);
+  const double limit =
+      options.hub_limit == 0 ? 1e18 : std::max(1.0, std::round(options.hub_limit * triplets / static_cast<double>(points.size())));
+  return std::min(options.max_negative_uses == 0 ? std::size_t{1} << 60 : options.max_negative_uses, static_cast<std::size_t>(limit));
+}
+
 /// The paper's algorithm "Triplet Selection" with its lists spelled out: `count` triplets of one anchor, all mined.
 std::vector<Expected> select_by_the_paper(const LabelledPoints& points, std::uint32_t anchor, std::span<const std::uint32_t> ids,
                                           std::span<const float> distances, const SmartMinerOptions& options, std::size_t count,
@@ -69,8 +77,9 @@ std::vector<Expected> select_by_the_paper(const LabelledPoints& points, std::uin
     }
     if (static_cast<double>(distances[place]) < bound) continue;
     if (!is_positive) {
-      const bool guarded = (options.skip_duplicates && distances[place] == 0) || place < options.min_negative_rank ||
-                           (!uses.empty() && uses[ids[place]] >= options.max_negative_uses);
+      const bool guarded = (options.skip_duplicates && distances[place] == 0) ||
+                           static_cast<double>(distances[place]) < options.duplicate_distance || place < options.min_negative_rank ||
+                           (!uses.empty() && uses[ids[place]] >= most_uses(points, options));
       if (!guarded) negatives.emplace_back(ids[place], distances[place]);
     } else {
       Positive positive{ids[place], distances[place], {}};
@@ -116,7 +125,7 @@ std::string compare_with_the_paper(const LabelledPoints& points, const NeighborL
   const std::size_t per_anchor = options.triplets_per_anchor;
   if (mined.triplets.size() != anchors.size() * per_anchor || mined.origins.size() != mined.triplets.size())
     return "wrong number of triplets";
-  const bool capped = options.max_negative_uses > 0;
+  const bool capped = options.max_negative_uses > 0 || options.hub_limit > 0;
   std::vector<std::size_t> uses(capped ? points.size() : 0, 0);
   const KeyedPermutation order(anchors.size(), options.seed, Draw::kAnchorOrder, anchors.size());
   std::size_t by_share = 0;
@@ -154,7 +163,7 @@ std::string compare_with_the_paper(const LabelledPoints& points, const NeighborL
   }
   const auto mined_slots = std::llround(options.mined_fraction * static_cast<double>(mined.triplets.size()));
   if (by_share != mined.triplets.size() - static_cast<std::size_t>(mined_slots)) return "the share of mined triplets is off";
-  if (capped && mined.stats.negatives_forced == 0 && *std::max_element(uses.begin(), uses.end()) > options.max_negative_uses)
+  if (capped && mined.stats.negatives_forced == 0 && *std::max_element(uses.begin(), uses.end()) > most_uses(points, options))
     return "over the cap";
   return {};
 }
@@ -186,7 +195,9 @@ TEST(SmartMiner, SelectsWhatThePaperSelectsOverManySeedsAndOptions) {
                                         .nearer_positives = seed % 2 == 0,
                                         .skip_duplicates = random.below(2) == 0,
                                         .min_negative_rank = random.below(3) == 0 ? random.below(10) : 0,
-                                        .max_negative_uses = random.below(3) == 0 ? 1 + random.below(8) : 0};
+                                        .duplicate_distance = random.below(3) == 0 ? random.uniform() : 0,
+                                        .max_negative_uses = random.below(3) == 0 ? 1 + random.below(8) : 0,
+                                        .hub_limit = random.below(3) == 0 ? 1 + 4 * random.uniform() : 0};
         const MinedTriplets mined = SmartMiner(options).select(lists, points.labels);
         ASSERT_EQ(compare_with_the_paper(points, lists, options, mined), "")
             << "seed " << seed << ", kappa " << kappa << ", per anchor " << per_anchor;
@@ -288,10 +299,14 @@ TEST(SmartMiner, GivesTheSameResultAtAnyNumberOfThreads) {
   const LabelledPoints points = clouds(5000, 40, 1.2, 3, 3);
   const NeighborLists lists = brute_lists(points, 20);
   const Rows rows = points.rows();
-  for (const std::size_t cap : {0, 3})
+  for (const std::size_t cap : {0, 3, 4})
     for (const bool extend : {false, true}) {
       SmartMinerOptions options{
-          .kappa = 2, .triplets_per_anchor = 3, .mined_fraction = 0.7, .seed = 11, .threads = 1, .max_negative_uses = cap};
+          .kappa = 2, .triplets_per_anchor = 3, .mined_fraction = 0.7, .seed = 11, .threads = 1, .max_negative_uses = cap == 3 ? cap : 0};
+      if (cap == 4) {
+        options.hub_limit = 1.5;
+        options.duplicate_distance = 0.1;
+      }
       if (extend)
         options.longer_lists = [&](std::span<const std::uint32_t> of, std::size_t neighbors) { return brute_lists(points, of, neighbors); };
       options.longest_list = 80;
@@ -521,6 +536,36 @@ TEST(SmartMiner, GivesAnAnchorEachNegativeOnceAsLongAsThereAreAny) {
   EXPECT_EQ(more.stats.negatives_forced, in_largest);
 }
 
+TEST(SmartMiner, TakesNegativesThatAreTooNearForCopies) {
+  // Every point has a twin in its class and, a little farther, a copy that is not quite the same under another label.
+  LabelledPoints points = clouds(120, 6, 1.0, 5);
+  const std::size_t count = points.size(), dimension = points.rows().dimension();
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const float offset : {1e-4F, 1e-3F})
+      for (std::size_t d = 0; d < dimension; ++d) points.values.push_back(points.values[i * dimension + d] + offset);
+    points.labels.insert(points.labels.end(), {points.labels[i], points.labels[i] + 100});
+  }
+  const double near = 2e-6 * static_cast<double>(dimension);
+  const NeighborLists lists = brute_lists(points, 60);
+  const auto copies = [&](const MinedTriplets& mined) {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < mined.triplets.size(); ++i)
+      found += is_mined(mined.origins[i]) && points.distance(mined.triplets[i].anchor, mined.triplets[i].negative) < near;
+    return found;
+  };
+  const SmartMinerOptions open{.kappa = 1};
+  SmartMinerOptions guarded = open;
+  guarded.duplicate_distance = near;
+  const MinedTriplets with = SmartMiner(open).select(lists, points.labels), without = SmartMiner(guarded).select(lists, points.labels);
+  EXPECT_EQ(with.stats.duplicates_skipped, 0U);
+  EXPECT_EQ(copies(without), 0U);
+  EXPECT_EQ(compare_with_the_paper(points, lists, guarded, without), "");
+  EXPECT_GT(copies(with), count);
+  EXPECT_GE(without.stats.duplicates_skipped, copies(with));
+  EXPECT_GT(without.stats.mined, 0U);
+  EXPECT_THAT(without.stats.note, HasSubstr("were taken for copies and left aside"));
+}
+
 TEST(SmartMiner, KeepsHubsUnderTheCap) {
   // Two points in the middle of a cloud of many dimensions: nearer to everyone than the cloud's points are to each
   // other. A class has two points close together and two far out, beyond the ends of the lists.
@@ -550,6 +595,17 @@ TEST(SmartMiner, KeepsHubsUnderTheCap) {
   EXPECT_LE(busiest(capped), 2U);
   EXPECT_GT(capped.stats.cap_skipped, 0U);
   EXPECT_EQ(compare_with_the_paper(points, lists, {.kappa = 1.5, .max_negative_uses = 2}, capped), "");
+  // As a multiple of the mean, which is 1 as every point is an anchor once.
+  const MinedTriplets limited = SmartMiner({.kappa = 1.5, .hub_limit = 3}).select(lists, points.labels);
+  EXPECT_EQ(limited.stats.negatives_forced, 0U);
+  EXPECT_EQ(busiest(limited), 3U);
+  EXPECT_GT(limited.stats.cap_skipped, 0U);
+  EXPECT_THAT(limited.stats.note, HasSubstr(fmt::format("{} times a negative was left aside because it had served 3 times already",
+                                                        limited.stats.cap_skipped)));
+  EXPECT_EQ(compare_with_the_paper(points, lists, {.kappa = 1.5, .hub_limit = 3}, limited), "");
+  // The stricter of the two holds.
+  EXPECT_EQ(busiest(SmartMiner({.kappa = 1.5, .max_negative_uses = 2, .hub_limit = 3}).select(lists, points.labels)), 2U);
+  EXPECT_EQ(busiest(SmartMiner({.kappa = 1.5, .max_negative_uses = 9, .hub_limit = 3}).select(lists, points.labels)), 3U);
   // More triplets than all negatives together may serve.
   const MinedTriplets impossible =
       SmartMiner({.kappa = 1.5, .triplets_per_anchor = 3, .max_negative_uses = 2}).select(lists, points.labels);
@@ -779,6 +835,10 @@ TEST(SmartMiner, RefusesBadOptionsByName) {
   for (const double share : {-0.1, 1.1, kNan})
     EXPECT_THAT(message_of([&] { SmartMiner({.mined_fraction = share}); }), HasSubstr("mined_fraction is"));
   for (const double margin : {0.0, -0.2, kNan}) EXPECT_THAT(message_of([&] { SmartMiner({.margin = margin}); }), HasSubstr("margin is"));
+  for (const double limit : {0.5, -1.0, 1e7, kNan})
+    EXPECT_THAT(message_of([&] { SmartMiner({.hub_limit = limit}); }), HasSubstr("; it must be 0 or from 1 to 1e6"));
+  for (const double distance : {-0.1, kNan})
+    EXPECT_THAT(message_of([&] { SmartMiner({.duplicate_distance = distance}); }), HasSubstr("duplicate_distance is"));
   EXPECT_THAT(message_of([&] { SmartMiner({.short_list_tolerance = 2}); }), HasSubstr("short_list_tolerance is 2"));
 }
 

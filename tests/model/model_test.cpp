@@ -122,6 +122,40 @@ TEST(EmbeddingModel, ComputesInTheTypeOfTheImages) {
   }
 }
 
+TEST(GoogLeNets, PoolTheirLastLayerAsAsked) {
+  const auto features = [](const char* pooling, std::int64_t side) {
+    const auto model = make_model({.backbone = "googlenet", .pooling = pooling});
+    model->eval();
+    const torch::NoGradGuard no_grad;
+    return model->backbone().forward(noise({2, 3, side, side}, 3, 60));
+  };
+  // At this size the last layer is one pixel, so that all kinds see the same; at the next it has four.
+  EXPECT_TRUE(features("max", 32).equal(features("average", 32)));
+  const torch::Tensor average = features("average", 64), most = features("max", 64);
+  EXPECT_EQ(most.sizes(), (std::vector<std::int64_t>{2, 1024}));
+  EXPECT_TRUE((most >= average).all().item<bool>());
+  EXPECT_GT(largest_difference(most, average), 1e-3);
+  EXPECT_LT(largest_difference(features("both", 64), most + average), 1e-5 * most.max().item<double>());
+}
+
+TEST(GoogLeNets, TakeImagesOfOtherSizes) {
+  struct Sizes {
+    std::int64_t asked, seen, scaled;
+  };
+  for (const Sizes sizes : {Sizes{0, 227, 256}, {160, 160, 256}, {224, 224, 256}, {227, 227, 256}, {256, 256, 288}, {448, 448, 504}}) {
+    const auto model = make_model({.backbone = "googlenet", .input_size = sizes.asked});
+    EXPECT_EQ(model->input().size, sizes.seen);
+    EXPECT_EQ(model->input().resize, sizes.scaled);
+  }
+  const auto model = make_model({.backbone = "googlenet", .input_size = 160}), own = make_model({.backbone = "googlenet"});
+  model->eval();
+  own->eval();
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor small = noise({1, 3, 160, 160}, 3, 60), large = noise({1, 3, 199, 199}, 3, 60);
+  EXPECT_TRUE(model->forward(small).equal(own->forward(small)));  // the size asked for says nothing about the weights
+  EXPECT_LT(largest_difference(model->forward(large).norm(2, 1), torch::ones({1})), 1e-5);
+}
+
 TEST(EmbeddingModel, KeepsItsValuesWhenLaidOutChannelsLast) {
   const auto model = make_model({});
   const torch::Tensor images = noise({3, 1, 32, 32}, 5);
@@ -147,9 +181,14 @@ TEST(EmbeddingModel, NamesBadOptions) {
   EXPECT_THAT(made({.embedding_dimension = 0}), ThrowsMessage<InvalidArgument>(HasSubstr("embedding_dimension is 0")));
   EXPECT_THAT(made({.dropout = 1}), ThrowsMessage<InvalidArgument>(HasSubstr("dropout is 1")));
   EXPECT_THAT(made({.dropout = std::nan("")}), ThrowsMessage<InvalidArgument>(HasSubstr("dropout is nan")));
+  EXPECT_THAT(made({.backbone = "googlenet", .pooling = "min"}),
+              ThrowsMessage<InvalidArgument>(HasSubstr("pooling is 'min'; it must be one of average, max, both")));
+  EXPECT_THAT(made({.pooling = "max"}), ThrowsMessage<InvalidArgument>(HasSubstr("pooling is 'max'; small does not pool")));
   EXPECT_THAT(made({.input_size = 8}), ThrowsMessage<InvalidArgument>(HasSubstr("input_size is 8")));
   EXPECT_THAT(made({.channels = 2}), ThrowsMessage<InvalidArgument>(HasSubstr("channels is 2")));
-  EXPECT_THAT(made({.backbone = "googlenet", .input_size = 64}), ThrowsMessage<InvalidArgument>(HasSubstr("googlenet takes 227 only")));
+  for (const std::int64_t size : {64, 159, 449})
+    EXPECT_THAT(made({.backbone = "googlenet", .input_size = size}),
+                ThrowsMessage<InvalidArgument>(HasSubstr(fmt::format("input_size is {}; googlenet takes 160 to 448", size))));
 }
 
 TEST(Embed, ViewsATensorAsRowsWithoutCopying) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "smartmine/core/error.h"
+#include "smartmine/core/random.h"
 
 namespace smartmine {
 namespace {
@@ -40,6 +41,18 @@ TEST(Augmenter, CutsTheMiddleForEvaluation) {
   EXPECT_EQ(at(out, 0, 1, 0, 0), 20);
   EXPECT_EQ(at(out, 1, 0, 7, 7), 100);
   EXPECT_EQ(at(out, 1, 2, 3, 3), 10);
+}
+
+TEST(Augmenter, EvaluatesOnAnotherSizeIfAskedTo) {
+  const Augmenter augmenter(kPlain, {.evaluation_size = 12});
+  const torch::Tensor out = augmenter.evaluation(coordinates(2));
+  EXPECT_EQ(out.sizes(), (std::vector<std::int64_t>{2, 3, 12, 12}));
+  EXPECT_EQ(at(out, 0, 0, 0, 0), 10);  // (14 - 12) / 2
+  EXPECT_EQ(at(out, 0, 1, 0, 0), 0);
+  EXPECT_EQ(augmenter.training(coordinates(2), 1, Keys{1, 2}).size(2), kSize);
+  EXPECT_THAT([&] { Augmenter(kPlain, {.evaluation_size = 13}).evaluation(coordinates(1)); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("H and W at least 13")));
+  EXPECT_THAT([&] { Augmenter(kPlain, {.evaluation_size = -1}); }, ThrowsMessage<InvalidArgument>(HasSubstr("evaluation_size is -1")));
 }
 
 TEST(Augmenter, PreparesValuesAsTheNetworkWantsThem) {
@@ -126,11 +139,78 @@ TEST(Augmenter, WhatIsDrawnDependsOnSeedEpochAndKeyAlone) {
   }
 }
 
+/// An image, three values a pixel, by plain loops: brightness, contrast about the mean grey, saturation about each pixel's own.
+std::vector<double> jittered(const std::vector<double>& rgb, const std::vector<double>& f) {
+  const auto clamp = [](double value) { return std::min(255.0, std::max(0.0, value)); };
+  const auto grey = [](const double* p) { return 0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2]; };
+  std::vector<double> out = rgb;
+  for (double& value : out) value = clamp(value * f[0]);
+  double mean = 0;
+  for (std::size_t i = 0; i < out.size(); i += 3) mean += grey(&out[i]) / (static_cast<double>(out.size()) / 3);
+  for (double& value : out) value = clamp(mean + f[1] * (value - mean));
+  for (std::size_t i = 0; i < out.size(); i += 3) {
+    const double own = grey(&out[i]);
+    for (std::size_t c = 0; c < 3; ++c) out[i + c] = clamp(own + f[2] * (out[i + c] - own));
+  }
+  return out;
+}
+
+TEST(Augmenter, JittersBrightnessContrastAndSaturation) {
+  constexpr std::int64_t kCount = 40;
+  Keys keys(kCount);
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = i;
+  for (const Crop crop : {Crop::kCentre, Crop::kRandomResized}) {
+    const AugmentOptions plain{.crop = crop, .min_area = 0.5, .seed = 9};
+    AugmentOptions changed = plain;
+    changed.colour_jitter = 0.4;
+    const torch::Tensor before = Augmenter(kPlain, plain).training(coordinates(kCount), 3, keys).permute({0, 2, 3, 1}).contiguous();
+    const torch::Tensor after = Augmenter(kPlain, changed).training(coordinates(kCount), 3, keys).permute({0, 2, 3, 1}).contiguous();
+    EXPECT_LE(after.max().item<float>(), 255);
+    EXPECT_GE(after.min().item<float>(), 0);
+    std::set<float> brightness;
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      // What was drawn is keyed as crops are, from a stream of its own.
+      Random random(std::uint64_t{9} ^ 0x6a69747465720000, 3, keys[static_cast<std::size_t>(i)]);
+      std::vector<double> factors;
+      for (int f = 0; f < 3; ++f) factors.push_back(0.6 + 0.8 * random.uniform());
+      const torch::Tensor image = before[i].to(torch::kFloat64).contiguous();
+      const std::vector<double> expected =
+          jittered(std::vector<double>(image.data_ptr<double>(), image.data_ptr<double>() + image.numel()), factors);
+      const torch::Tensor got = after[i].to(torch::kFloat64).contiguous();
+      for (std::int64_t p = 0; p < got.numel(); ++p)
+        ASSERT_NEAR(got.data_ptr<double>()[p], expected[static_cast<std::size_t>(p)], 0.02) << "image " << i << ", value " << p;
+      brightness.insert(after[i].mean().item<float>());
+    }
+    EXPECT_GT(brightness.size(), 30U);
+    // In another batch, at another place.
+    EXPECT_TRUE(Augmenter(kPlain, changed)
+                    .training(coordinates(kCount).narrow(0, 7, 2), 3, Keys{7, 8})
+                    .permute({0, 2, 3, 1})
+                    .equal(after.narrow(0, 7, 2)));
+    EXPECT_FALSE(after.equal(Augmenter(kPlain, changed).training(coordinates(kCount), 4, keys).permute({0, 2, 3, 1})));
+    // Evaluation sees images as they are.
+    EXPECT_TRUE(Augmenter(kPlain, changed).evaluation(coordinates(2)).equal(Augmenter(kPlain, plain).evaluation(coordinates(2))));
+  }
+}
+
+TEST(Augmenter, JittersGreyImagesWithoutSaturation) {
+  const InputFormat input{.size = 8, .channels = 1};
+  const torch::Tensor image = (torch::arange(64) * 2 + 40).to(torch::kUInt8).view({1, 8, 8, 1});
+  const AugmentOptions options{.crop = Crop::kCentre, .flip = false, .colour_jitter = 0.3, .seed = 4};
+  const torch::Tensor out = Augmenter(input, options).training(image, 1, Keys{6}).view({-1}).to(torch::kFloat64);
+  Random random(std::uint64_t{4} ^ 0x6a69747465720000, 1, 6);
+  const double brightness = 0.7 + 0.6 * random.uniform(), contrast = 0.7 + 0.6 * random.uniform();
+  const torch::Tensor bright = (image.view({-1}).to(torch::kFloat64) * brightness).clamp(0, 255);
+  const torch::Tensor expected = (bright.mean() + contrast * (bright - bright.mean())).clamp(0, 255);
+  EXPECT_LT((out - expected).abs().max().item<double>(), 0.02);
+}
+
 TEST(Augmenter, NamesBadArguments) {
   const auto made = [](AugmentOptions options) { return [options] { Augmenter(kPlain, options); }; };
   EXPECT_THAT(made({.min_area = 0}), ThrowsMessage<InvalidArgument>(HasSubstr("min_area is 0")));
   EXPECT_THAT(made({.min_area = 0.5, .max_area = 0.4}), ThrowsMessage<InvalidArgument>(HasSubstr("min_area is 0.5")));
   EXPECT_THAT(made({.max_area = 1.5}), ThrowsMessage<InvalidArgument>(HasSubstr("max_area is 1.5")));
+  EXPECT_THAT(made({.colour_jitter = 1.5}), ThrowsMessage<InvalidArgument>(HasSubstr("colour_jitter is 1.5; it must be from 0 to 1")));
   EXPECT_THAT(made({.max_aspect = 0.5}), ThrowsMessage<InvalidArgument>(HasSubstr("max_aspect is 0.5")));
   const Augmenter augmenter(kPlain, {});
   EXPECT_THAT(

@@ -18,14 +18,16 @@
 #include "smartmine/core/random.h"
 #include "smartmine/data/folder.h"
 #include "smartmine/graph/exact_knn.h"
+#include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/loss/triplet_loss.h"
 #include "smartmine/model/embed.h"
+#include "smartmine/model/weights.h"
 #include "smartmine/train/checkpoint.h"
 #include "smartmine/train/embed_images.h"
 #include "smartmine/train/system.h"
 #include "train/device_knn.h"
 #include "train/made_folder.h"
-#include "train/sgd.h"
+#include "train/optimizer.h"
 
 namespace smartmine {
 namespace {
@@ -76,8 +78,10 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
   RunDirectory run = new_run("run");
   Trainer(config_, run).run();
   ASSERT_EQ(run.log().size(), 5U);
-  EXPECT_EQ(run.log()[0].steps, 0);  // the untrained network
-  const bool triplets = GetParam().starts_with("triplet");
+  EXPECT_EQ(run.log()[0].steps, 0);                      // the untrained network
+  const bool smart_batch = GetParam() == "smart-batch";  // triplets that are mined, but all pairs in the loss
+  const bool triplets = GetParam().starts_with("triplet") || smart_batch;
+  const bool mines = GetParam().find("fanng") != std::string::npos || smart_batch;
   for (const EpochRecord& record : run.log()) {
     ASSERT_TRUE(record.metrics);
     EXPECT_GT(record.metrics->recall_at_1, 0);
@@ -89,15 +93,17 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
     EXPECT_GE(record.training_error(), 0);
     EXPECT_LE(record.training_error(), 1);
     EXPECT_EQ(record.mining.has_value(), triplets);
-    EXPECT_EQ(record.kappa.has_value(), GetParam().find("fanng") != std::string::npos && record.epoch > config_.warmup_epochs);
+    EXPECT_EQ(record.kappa.has_value(), mines && record.epoch > config_.warmup_epochs);
     EXPECT_EQ(record.mined_share() > 0, record.kappa.has_value());
-    EXPECT_EQ(record.loss_part_sums.contains("triplet"), triplets);
+    EXPECT_EQ(record.loss_part_sums.contains("triplet"), triplets && !smart_batch);
+    EXPECT_EQ(record.loss_part_sums.contains("multisimilarity"), smart_batch);
     EXPECT_EQ(record.loss_part_sums.contains("global"), triplets && GetParam().find("global") != std::string::npos);
     EXPECT_EQ(record.distances.has_value(), triplets);
     if (!triplets) continue;
     double sum = 0;
     for (const auto& [part, value] : record.loss_part_sums) sum += value;
     EXPECT_NEAR(sum, record.loss_sum, 1e-5 * record.loss_sum);
+    EXPECT_EQ(record.terms, 36);  // the error is that of triplets
     EXPECT_EQ(std::accumulate(record.distances->positive.begin(), record.distances->positive.end(), std::uint64_t{0}), 36U);
     EXPECT_EQ(std::accumulate(record.distances->negative.begin(), record.distances->negative.end(), std::uint64_t{0}), 36U);
   }
@@ -123,10 +129,28 @@ INSTANTIATE_TEST_SUITE_P(Names, EverySystem, ::testing::ValuesIn(system_names())
   return letters;
 });
 
-TEST(Systems, AreTheNineOfTheCommandLine) {
+TEST(Systems, AreThoseOfTheCommandLine) {
   EXPECT_THAT(system_names(), ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
-                                          "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs"));
+                                          "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch"));
   EXPECT_THAT([] { find_system("magic"); }, ThrowsMessage<InvalidArgument>(HasSubstr("system is 'magic'; it must be one of semihard, ")));
+}
+
+TEST(SmartBatch, LooksAtAllPairsAndCountsTriplets) {
+  torch::manual_seed(3);
+  torch::Tensor embeddings = torch::nn::functional::normalize(torch::randn({12, 5}));
+  const std::vector<std::int64_t> labels = {0, 1, 2, 0, 0, 1, 2, 0, 1, 2, 0, 2};
+  const torch::Tensor device = torch::tensor(labels, torch::kInt64),
+                      items = torch::tensor({0, 1, 2, 3, 4, 5, 6, 0, 5, 9, 4, 11}, torch::kInt64);
+  const TrainConfig config{.margin = 0.1, .multisimilarity_alpha = 3, .multisimilarity_beta = 20, .multisimilarity_base = 0.3};
+  const BatchLoss loss = find_system("smart-batch").loss(embeddings, {labels, device, items}, config);
+  const auto parts = embeddings.chunk(3);
+  const BatchLoss of_triplets = triplet_loss(parts[0], parts[1], parts[2], {.margin = 0.1});
+  EXPECT_EQ(loss.active.item<std::int64_t>(), of_triplets.active.item<std::int64_t>());
+  EXPECT_EQ(loss.terms, 4);
+  EXPECT_TRUE(loss.squared_distances.equal(of_triplets.squared_distances));
+  const BatchLoss of_pairs = multisimilarity_loss(embeddings, device, items, {.alpha = 3, .beta = 20, .base = 0.3});
+  EXPECT_EQ(loss.value.item<float>(), of_pairs.value.item<float>());
+  EXPECT_EQ(find_system("smart-batch").plan, find_system("triplet-fanng-global-adaptive").plan);
 }
 
 TEST_F(Training, OnGlyphsRaisesRecall) {
@@ -139,12 +163,23 @@ TEST_F(Training, OnGlyphsRaisesRecall) {
   EXPECT_GT(run.log()[1].metrics->recall_at_1, run.log()[0].metrics->recall_at_1 + 0.05);
 }
 
+/// How a resumed run is to be the same: "exact" and "fanng" as the paper has it, "beyond" with everything else that a run can be set to.
 class Resuming : public Training, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
-  config_.index = GetParam();
+  const bool beyond = std::string(GetParam()) == "beyond";
+  config_.index = beyond ? "exact" : GetParam();
   config_.dropout = 0.2;
   config_.neighbors = 20;
+  if (beyond) {
+    config_.system = "smart-batch";
+    config_.optimizer = "adamw";
+    config_.rate_schedule = "cosine";
+    config_.rate_warmup_epochs = 1.5;
+    config_.hub_limit = 1.5;
+    config_.colour_jitter = 0.2;
+    config_.duplicate_distance = 1e-4;
+  }
   std::size_t events = 0;
   RunDirectory whole = new_run("whole");
   Trainer(config_, whole, [&](const ProgressEvent&) { return ++events > 0; }).run();
@@ -179,7 +214,8 @@ TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
   EXPECT_GE(cut_runs, 6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Index, Resuming, ::testing::Values("exact", "fanng"), [](const auto& name) { return std::string(name.param); });
+INSTANTIATE_TEST_SUITE_P(Index, Resuming, ::testing::Values("exact", "fanng", "beyond"),
+                         [](const auto& name) { return std::string(name.param); });
 
 TEST_F(Training, KeepsTheLastEmbeddingsAndTripletsOfFixedAnchorsForAReport) {
   RunDirectory run = new_run("run");
@@ -261,6 +297,58 @@ TEST_F(Training, RefusesCudaWhereThereIsNone) {
   RunDirectory run = new_run("run");
   EXPECT_THAT([&] { Trainer(config_, run); },
               ThrowsMessage<InvalidArgument>(HasSubstr("device is 'cuda', but no CUDA device can be used here")));
+}
+
+TEST_F(Training, GoogLeNetsAreEmbeddedAtTheEvaluationSizeAndPooledAsTrained) {
+  config_.backbone = "googlenet";
+  config_.channels = 3;
+  config_.input_size = 160;
+  config_.image_size = 168;
+  config_.evaluation_size = 169;
+  RunDirectory run = new_run("run");
+  EXPECT_THAT([&] { Trainer(config_, run); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("evaluation_size is 169; it must be at most image_size, here 168")));
+  // A network with its weights in a file, the way eval and embed have it.
+  const auto model = make_model({.backbone = "googlenet", .embedding_dimension = 8, .input_size = 160});
+  write_safetensors(root_ / "model.safetensors", model->state());
+  const Dataset whole = load_folder(config_.data_root).test;
+  const std::vector<std::size_t> two = {0, 1};
+  const auto embedded = [&](std::int64_t evaluation_size, const char* pooling) {
+    config_.evaluation_size = evaluation_size;
+    config_.pooling = pooling;
+    const EmbeddedImages images = embed_images(config_, root_ / "model.safetensors", whole, {});
+    const Rows rows = images.embeddings.rows();
+    return std::vector<float>(rows[0], rows[0] + 8);
+  };
+  const std::vector<float> plain = embedded(0, "average");
+  EXPECT_EQ(embedded(160, "average"), plain);
+  EXPECT_NE(embedded(168, "average"), plain);
+  EXPECT_NE(embedded(0, "max"), plain);
+}
+
+TEST_F(Training, KeepsHubsAndCopiesOutAndSaysSoOnce) {
+  config_.kappa = 1;
+  config_.neighbors = 30;
+  config_.hub_limit = 1;
+  config_.duplicate_distance = 4;  // all are copies
+  RunDirectory copies = new_run("copies");
+  Trainer(config_, copies).run();
+  std::size_t said = 0;
+  for (const EpochRecord& record : copies.log()) {
+    for (const std::string& note : record.notes) said += note.find("were taken for copies") != std::string::npos;
+    if (record.epoch < 2) continue;
+    EXPECT_GT(record.mining->duplicates_skipped, 0U);
+    EXPECT_EQ(record.mined_share(), 0);
+  }
+  EXPECT_EQ(said, 1U);
+  config_.duplicate_distance = 0;
+  config_.save_epochs = {3};
+  RunDirectory hubs = new_run("hubs");
+  Trainer(config_, hubs).run();
+  EXPECT_GT(hubs.log()[3].mining->cap_skipped, 0U);
+  EXPECT_GT(hubs.log()[3].mined_share(), 0);
+  // What is read again from the log is what was written.
+  EXPECT_EQ(RunDirectory::open(root_ / "hubs").log()[3].mining->cap_skipped, hubs.log()[3].mining->cap_skipped);
 }
 
 TEST_F(Training, MeasuresOnValidationClassesWhenAskedTo) {
@@ -455,9 +543,55 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.learning_rate = -1; }), "learning_rate is -1; it must be at least 0 and finite");
   EXPECT_EQ(message([](TrainConfig& c) { c.mined_fraction = 1.5; }), "mined_fraction is 1.5; it must be from 0 to 1");
   EXPECT_EQ(message([](TrainConfig& c) { c.momentum = 1; }), "momentum is 1; it must be at least 0 and less than 1");
+  EXPECT_EQ(message([](TrainConfig& c) { c.optimizer = "lion"; }), "optimizer is 'lion'; it must be one of sgd, adamw");
+  EXPECT_EQ(message([](TrainConfig& c) { c.rate_schedule = "stairs"; }), "rate_schedule is 'stairs'; it must be one of steps, cosine");
+  EXPECT_EQ(message([](TrainConfig& c) { c.rate_warmup_epochs = 9; }), "rate_warmup_epochs is 9; it must be from 0 to 8");
+  EXPECT_EQ(message([](TrainConfig& c) { c.pooling = "max"; }),
+            "pooling is 'max'; small does not pool its last layer, so it must be left at average");
+  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.pooling = "max"; }), "accepted");
+  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.input_size = 64; }),
+            "input_size is 64; it must be a whole number from 160 to 448");
+  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.input_size = 288, c.evaluation_size = 320; }), "accepted");
+  EXPECT_EQ(message([](TrainConfig& c) { c.input_size = 32, c.evaluation_size = 36; }),
+            "evaluation_size is 36; small only takes images of its input_size, so it must be 0");
+  EXPECT_EQ(message([](TrainConfig& c) { c.hub_limit = 0.5; }), "hub_limit is 0.5; it must be 0 or from 1 to 1e6");
+  EXPECT_EQ(message([](TrainConfig& c) { c.duplicate_distance = 5; }), "duplicate_distance is 5; it must be from 0 to 4");
+  EXPECT_EQ(message([](TrainConfig& c) { c.colour_jitter = 2; }), "colour_jitter is 2; it must be from 0 to 1");
   EXPECT_EQ(message([](TrainConfig& c) { c.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
   EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
   EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0 or at least kappa_floor, 1");
+}
+
+TEST(Schedules, HalveTheRateOrTakeItToZeroAndWarmItUp) {
+  TrainConfig config{.epochs = 10, .learning_rate = 0.1};
+  for (const auto& [done, rate] : {std::pair{0.01, 0.1}, {2.99, 0.1}, {3.01, 0.05}, {5.99, 0.05}, {6.5, 0.025}, {9.99, 0.0125}})
+    EXPECT_EQ(config.scheduled_rate(done), rate) << done;
+  config.rate_every = 0;
+  EXPECT_EQ(config.scheduled_rate(9.5), 0.1);
+  config.rate_schedule = "cosine";
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(5), 0.05);
+  EXPECT_NEAR(config.scheduled_rate(2.5), 0.1 * (1 + std::sqrt(0.5)) / 2, 1e-12);
+  EXPECT_NEAR(config.scheduled_rate(10), 0, 1e-12);
+  config.rate_warmup_epochs = 2;
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(0.5), 0.1 / 4 * (1 + std::cos(0.05 * M_PI)) / 2);
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(5), 0.05);
+  config.rate_schedule = "steps";
+  EXPECT_DOUBLE_EQ(config.scheduled_rate(1), 0.05);
+}
+
+TEST_F(Training, FollowsTheSchedule) {
+  config_.rate_schedule = "cosine";
+  config_.learning_rate = 0.02;
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  for (std::size_t epoch = 1; epoch <= 4; ++epoch)
+    EXPECT_DOUBLE_EQ(run.log()[epoch].learning_rate, 0.01 * (1 + std::cos(M_PI * (static_cast<double>(epoch) - 0.5) / 4)));
+  // The steps go by it: without a rate nothing changes.
+  config_.learning_rate = 1e-30;
+  RunDirectory still = new_run("still");
+  Trainer(config_, still).run();
+  EXPECT_NE(metrics("run"), metrics("still"));
 }
 
 TEST(Sgds, StepLikeTorchsOwn) {
@@ -482,6 +616,58 @@ TEST(Sgds, StepLikeTorchsOwn) {
   }
   const NamedTensors expected = other->state();
   for (const auto& [name, tensor] : model->state()) EXPECT_TRUE(torch::allclose(tensor, expected.at(name), 1e-4, 1e-6)) << name;
+}
+
+TEST(AdamWs, StepLikeTorchsOwn) {
+  const auto model = make_model({.input_size = 16}), other = make_model({.input_size = 16});
+  AdamW ours(*model, 0.05, 10);
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  const auto options = [](double rate) {
+    return std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(rate).weight_decay(0.05));
+  };
+  groups.emplace_back(other->trunk_parameters(), options(0.002));
+  groups.emplace_back(other->new_layer_parameters(), options(0.02));
+  torch::optim::AdamW theirs(groups, torch::optim::AdamWOptions(0.002));
+  torch::manual_seed(1);
+  const auto step = [&] {
+    const torch::Tensor images = torch::randn({4, 1, 16, 16});
+    ours.zero_gradients();
+    theirs.zero_grad();
+    // Gradients are cubed sums, so that parameters whose gradient is noise do not step by its sign.
+    model->forward(images).pow(3).sum().backward();
+    other->forward(images).pow(3).sum().backward();
+    ours.step(0.002);
+    theirs.step();
+  };
+  for (int i = 0; i < 6; ++i) step();
+  const NamedTensors expected = other->state();
+  for (const auto& [name, tensor] : model->state()) EXPECT_TRUE(torch::allclose(tensor, expected.at(name), 1e-3, 1e-4)) << name;
+}
+
+TEST(AdamWs, AreTheSameAfterTheirStateWasSaved) {
+  const auto model = make_model({.input_size = 16}), other = make_model({.input_size = 16});
+  AdamW first(*model, 0.05, 10);
+  const auto step = [](EmbeddingModel& of, Optimizer& optimizer, std::int64_t seed) {
+    torch::manual_seed(static_cast<std::uint64_t>(seed));
+    optimizer.zero_gradients();
+    of.forward(torch::randn({4, 1, 16, 16})).pow(3).sum().backward();
+    optimizer.step(0.002);
+  };
+  step(*model, first, 1);
+  step(*model, first, 2);
+  load_into(*other, model->state());
+  AdamW second(*other, 0.05, 10);
+  second.load(first.state(), "memory");
+  step(*model, first, 3);
+  step(*other, second, 3);
+  const NamedTensors expected = model->state();
+  for (const auto& [name, tensor] : other->state()) EXPECT_TRUE(tensor.equal(expected.at(name))) << name;
+  NamedTensors without = first.state();
+  without.erase("steps");
+  EXPECT_THAT([&] { second.load(without, "file"); }, ThrowsMessage<IoError>(HasSubstr("file: has no tensor 'steps'")));
+  // A checkpoint of the other optimiser is none of this one.
+  Sgd sgd(*model, 0.9, 0.05, 10);
+  EXPECT_THAT([&] { second.load(sgd.state(), "file"); }, ThrowsMessage<IoError>(HasSubstr("file: has no tensor 'mean/")));
 }
 
 TEST(DeviceKnn, FindsWhatExactSearchFinds) {

@@ -29,7 +29,9 @@ struct SmartMinerOptions {
   bool nearer_positives = false;      ///< If the whole class is nearer than the negative, take its farthest if that violates the margin.
   bool skip_duplicates = true;        ///< Never mine a negative at distance 0: the same image under two labels.
   std::size_t min_negative_rank = 0;  ///< Never mine a negative among the first so many of the list. 0: off.
+  double duplicate_distance = 0;      ///< Never mine a negative nearer (squared) than this: a copy under another label. 0: off. Finite.
   std::size_t max_negative_uses = 0;  ///< A point serves as a negative at most so often (hubs). 0: no cap. One thread if set.
+  double hub_limit = 0;               ///< The same as a multiple of the mean over all points, from 1 to 1e6. 0: no cap.
 
   double short_list_tolerance = 0.05;  ///< Share of lists without positive or negative above which the statistics say so. 0 to 1.
   LongerLists longer_lists = {};       ///< If set, asked for anchors whose list did not yield all their triplets, doubling.

@@ -58,7 +58,7 @@ struct MiningStats {
   Quantiles positive_distances;                ///< d2(anchor, positive) of mined triplets, as far as known.
   Quantiles negative_distances;                ///< d2(anchor, negative) of mined triplets.
 
-  std::size_t duplicates_skipped = 0;  ///< Negatives beyond the bound left aside because they lie on the anchor.
+  std::size_t duplicates_skipped = 0;  ///< Negatives beyond the bound left aside because they lie on the anchor, or too near.
   std::size_t rank_skipped = 0;        ///< Negatives beyond the bound left aside by the floor on the rank.
   std::size_t cap_skipped = 0;         ///< Negatives beyond the bound left aside because they had served often enough.
   std::size_t negatives_forced = 0;    ///< Random negatives that repeat one of the anchor or exceed the cap: nothing else was found.

@@ -61,10 +61,11 @@ class EmbeddingModel : public torch::nn::Module {
 struct ModelOptions {
   std::string backbone = "small";  ///< One of backbone_names().
   std::int64_t embedding_dimension = 64;
-  double dropout = 0;           ///< Share of features dropped before the new layer while training. In [0, 1).
-  std::int64_t input_size = 0;  ///< Side of the images. 0: the backbone's own. Only small takes others.
-  std::int64_t channels = 0;    ///< 1 or 3. 0: the backbone's own. Only small takes others.
-  std::uint64_t seed = 1;       ///< Of the initial weights.
+  double dropout = 0;               ///< Share of features dropped before the new layer while training. In [0, 1).
+  std::int64_t input_size = 0;      ///< Side of the images. 0: the backbone's own.
+  std::int64_t channels = 0;        ///< 1 or 3. 0: the backbone's own. Only small takes others.
+  std::string pooling = "average";  ///< Of googlenet's last layer: average, max or both (their sum). small has no such layer.
+  std::uint64_t seed = 1;           ///< Of the initial weights.
 };
 
 /// "googlenet", "small".

@@ -13,13 +13,21 @@
 
 namespace smartmine {
 
+/// What the last layer makes of each channel of a feature map.
+enum class Pooling {
+  kAverage,  ///< As published.
+  kMax,
+  kBoth,  ///< The sum of the two.
+};
+
 /// The first GoogLeNet as Caffe's model zoo has it (BVLC GoogLeNet), layer for layer up to pool5: 1024 features. Caffe's local
 /// response normalisation, pools in ceil mode, biases, no batch norm, no auxiliary heads. Parameters have Caffe's names,
 /// such as "inception_3a/5x5_reduce.weight".
 class GoogLeNet : public Backbone {
  public:
-  /// Random weights from `seed`; real ones come from a file (see weights.h).
-  explicit GoogLeNet(std::uint64_t seed);
+  /// Random weights from `seed`; real ones come from a file (see weights.h). All layers slide over the image and the last one pools what is
+  /// there, so that images may be of any size; `input_size`, from 160 to 448, is what input() says. Throws InvalidArgument for others.
+  explicit GoogLeNet(std::uint64_t seed, Pooling pooling = Pooling::kAverage, std::int64_t input_size = 227);
   torch::Tensor forward(const torch::Tensor& images) override;
   std::int64_t feature_dimension() const override { return 1024; }
   const InputFormat& input() const override { return input_; }
@@ -35,6 +43,7 @@ class GoogLeNet : public Backbone {
   Inception add_inception(const std::string& name, std::int64_t in, const std::array<std::int64_t, 6>& out, Random& random);
 
   InputFormat input_;
+  Pooling pooling_;
   Convolution conv1_, conv2_reduce_, conv2_;
   std::vector<Inception> inceptions_;
 };

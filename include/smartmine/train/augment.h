@@ -19,11 +19,13 @@ enum class Crop {
 /// Options for what happens to training images.
 struct AugmentOptions {
   Crop crop = Crop::kRandom;
-  double min_area = 0.3;        ///< Of kRandomResized: share of the image, in (0, max_area].
-  double max_area = 1.0;        ///< In [min_area, 1].
-  double max_aspect = 4.0 / 3;  ///< Of kRandomResized: width to height from 1 / this to this, from 1 to 10.
-  bool flip = true;             ///< Mirrors every other image, by chance.
-  std::uint64_t seed = 1;       ///< Randomness is keyed by (seed, epoch, key of the image).
+  double min_area = 0.3;             ///< Of kRandomResized: share of the image, in (0, max_area].
+  double max_area = 1.0;             ///< In [min_area, 1].
+  double max_aspect = 4.0 / 3;       ///< Of kRandomResized: width to height from 1 / this to this, from 1 to 10.
+  std::int64_t evaluation_size = 0;  ///< Side of the centre crop of the evaluation pass. 0: what the network is trained on.
+  bool flip = true;                  ///< Mirrors every other image, by chance.
+  double colour_jitter = 0;          ///< Brightness, contrast and saturation each times a factor from 1 - this to 1 + this. In [0, 1].
+  std::uint64_t seed = 1;            ///< Randomness is keyed by (seed, epoch, key of the image).
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
 };
@@ -41,11 +43,11 @@ class Augmenter {
   torch::Tensor training(const torch::Tensor& images, std::uint64_t epoch, std::span<const std::uint64_t> keys,
                          torch::ScalarType type = torch::kFloat32) const;
 
-  /// Images of the evaluation pass: the centre crop, exactly.
+  /// Images of the evaluation pass: the centre crop of evaluation_size, exactly.
   torch::Tensor evaluation(const torch::Tensor& images, torch::ScalarType type = torch::kFloat32) const;
 
  private:
-  void check(const torch::Tensor& images) const;
+  void check(const torch::Tensor& images, std::int64_t size) const;
   torch::Tensor preprocess(const torch::Tensor& pixels, torch::ScalarType type) const;
 
   InputFormat input_;

@@ -20,21 +20,28 @@ struct TrainConfig {
   std::string weights;  ///< File; empty: random weights.
   std::int64_t embedding_dim = 64;
   double dropout = 0;
-  std::int64_t input_size = 0;  ///< Side of what the network sees. 0: the backbone's own.
-  std::int64_t image_size = 0;  ///< Side that images are scaled to before cropping. 0: the backbone's own; of small, 9/8 of what it sees.
-  std::int64_t channels = 0;    ///< 1: grey, 3: colour. 0: grey for characters, else colour.
+  std::string pooling = "average";  ///< Of googlenet's last layer: average, max or both.
+  std::int64_t input_size = 0;      ///< Side of what the network sees. 0: the backbone's own.
+  std::int64_t image_size =
+      0;  ///< Side that images are scaled to before cropping. 0: 9/8 of what the network sees; googlenet at least 256.
+  std::int64_t evaluation_size =
+      0;                      ///< Side of the centre crop that is measured, and mined, on. 0: input_size. Only googlenet takes others.
+  std::int64_t channels = 0;  ///< 1: grey, 3: colour. 0: grey for characters, else colour.
 
   std::string system = "triplet-fanng-global-adaptive";
   std::int64_t epochs = 8;
   std::int64_t batch_size = 32;          ///< Triplets a step; other systems take as many images (three times this).
   std::int64_t triplets_per_anchor = 2;  ///< Length of an epoch; other systems see as many images.
   std::int64_t images_per_class = 4;     ///< In batches made of classes.
-  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system, a tenth of it if the trunk starts from `weights`.
+  std::string optimizer = "sgd";         ///< sgd or adamw.
+  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system and the optimiser, a tenth of it with `weights`.
   double new_layer_rate = 0;             ///< Times the trunk's, for the new layer. 0: 10 if the trunk starts from `weights`, else 1.
-  double momentum = 0.9;
+  double momentum = 0.9;                 ///< Of sgd.
   double weight_decay = 5e-4;
-  double rate_factor = 0.5;     ///< The rate is multiplied by this ...
-  std::int64_t rate_every = 3;  ///< ... every so many epochs. 0: never.
+  std::string rate_schedule = "steps";  ///< steps, or cosine: from the rate to 0 over the run, a little every step.
+  double rate_factor = 0.5;             ///< Of steps: the rate is multiplied by this ...
+  std::int64_t rate_every = 3;          ///< ... every so many epochs. 0: never.
+  double rate_warmup_epochs = 0;        ///< The rate rises to the schedule's over so many epochs, by the same amount every step.
 
   std::int64_t neighbors = 0;       ///< Length of the lists. 0: 200, or all other images if there are fewer.
   double kappa = 0;                 ///< Start. 0: 4 with the controller, 8 by schedule.
@@ -42,6 +49,8 @@ struct TrainConfig {
   double kappa_floor = 1;           ///< Of the schedule, and the least of the controller.
   double target_error = 0.6;        ///< Of the controller.
   double mined_fraction = 1;        ///< Share of triplets mined.
+  double hub_limit = 0;             ///< An image is the negative at most so many times the mean. 0: no limit.
+  double duplicate_distance = 0;    ///< Negatives nearer (squared) than this are copies and never mined. 0: those at distance 0.
   std::int64_t warmup_epochs = -1;  ///< Random triplets before mining starts. -1: 2 as in the paper, 1 if the trunk starts untrained.
   std::string index = "auto";       ///< auto, exact or fanng.
 
@@ -53,11 +62,15 @@ struct TrainConfig {
   double npairs_norm_weight = 0.002;
   double clustering_gamma = 1;
   double pairs_margin = 1;
+  double multisimilarity_alpha = 2;
+  double multisimilarity_beta = 50;
+  double multisimilarity_base = 0.5;
 
   std::string crop = "random";  ///< centre, random or resized.
   double min_area = 0.3;        ///< Of resized crops.
   double max_aspect = 4.0 / 3;
   std::string flip = "auto";  ///< on, off; auto: off for characters.
+  double colour_jitter = 0;   ///< Brightness, contrast and saturation of training images each times a factor from 1 - this to 1 + this.
 
   std::int64_t evaluate_every = 1;        ///< Epochs; the last is always evaluated.
   std::vector<std::int64_t> save_epochs;  ///< Epochs whose triplets and test embeddings are written; the last one's embeddings always are.
@@ -70,6 +83,9 @@ struct TrainConfig {
   void validate() const;
   /// With the defaults that depend on other settings put in.
   TrainConfig resolved() const;
+  /// The learning rate that the schedule has for a step when `done` epochs lie behind it, whole ones and a share of the one under way. Of a
+  /// resolved configuration.
+  double scheduled_rate(double done) const;
 };
 
 /// A setting as people meet it: `--name` on the command line, `name = ...` in a TOML file.
@@ -92,27 +108,39 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"weights", "Weights to start from: .safetensors, or a state dict saved by PyTorch"}, c.weights);
   visit(Setting{"embedding-dim", "Dimension of the embedding"}, c.embedding_dim);
   visit(Setting{"dropout", "Share of features dropped before the new layer"}, c.dropout);
+  visit(Setting{"pooling", "Of googlenet's last layer: average, max or both (their sum)"}, c.pooling);
   visit(Setting{"input-size", "Side of the images the network sees; 0: the backbone's own"}, c.input_size);
-  visit(Setting{"image-size", "Side images are scaled to before they are cropped; 0: the backbone's own, or 9/8 of what small sees"},
+  visit(Setting{"image-size",
+                "Side images are scaled to before they are cropped; 0: 9/8 of what the network sees, of googlenet at least 256"},
         c.image_size);
+  visit(Setting{"evaluation-size", "Side of the centre crop to measure and to mine on, of googlenet; 0: as in training"},
+        c.evaluation_size);
   visit(Setting{"channels", "1: grey, 3: colour; 0: grey for characters, else colour"}, c.channels);
   visit(Setting{"system", "What is sampled or mined, and the loss: a row of the paper's tables"}, c.system);
   visit(Setting{"epochs", "Epochs to train"}, c.epochs);
   visit(Setting{"batch-size", "Triplets a step; other systems take as many images"}, c.batch_size);
   visit(Setting{"triplets-per-anchor", "Triplets of each image in an epoch; other systems see as many images"}, c.triplets_per_anchor);
   visit(Setting{"images-per-class", "Images of a class in batches made of classes"}, c.images_per_class);
-  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system, a tenth of it with --weights"}, c.learning_rate);
+  visit(Setting{"optimizer", "sgd or adamw"}, c.optimizer);
+  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system and the optimizer, a tenth of it with --weights"},
+        c.learning_rate);
   visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's; 0: 10 with --weights, else 1"}, c.new_layer_rate);
-  visit(Setting{"momentum", "Of the stochastic gradient descent"}, c.momentum);
+  visit(Setting{"momentum", "Of sgd"}, c.momentum);
   visit(Setting{"weight-decay", "Pull of all weights towards 0"}, c.weight_decay);
+  visit(Setting{"rate-schedule", "steps (see the next two) or cosine: to 0 over the run"}, c.rate_schedule);
   visit(Setting{"rate-factor", "The learning rate is multiplied by this every --rate-every epochs"}, c.rate_factor);
   visit(Setting{"rate-every", "Epochs between changes of the learning rate; 0: none"}, c.rate_every);
+  visit(Setting{"rate-warmup-epochs", "Epochs over which the learning rate rises from 0; 0: none"}, c.rate_warmup_epochs);
   visit(Setting{"neighbors", "Length of the neighbour lists; 0: 200 or all there are"}, c.neighbors);
   visit(Setting{"kappa", "First kappa; 0: 4 with the controller, 8 by schedule"}, c.kappa);
   visit(Setting{"kappa-factor", "Without the controller, every epoch multiplies kappa by this"}, c.kappa_factor);
   visit(Setting{"kappa-floor", "Least kappa"}, c.kappa_floor);
   visit(Setting{"target-error", "Training error that the controller holds"}, c.target_error);
   visit(Setting{"mined-fraction", "Share of triplets that are mined; the others are random"}, c.mined_fraction);
+  visit(Setting{"hub-limit", "An image is the negative of at most so many times the mean number of triplets; 0: no limit"}, c.hub_limit);
+  visit(Setting{"duplicate-distance",
+                "Negatives nearer (squared) than this are copies under another label and never mined; 0: at distance 0"},
+        c.duplicate_distance);
   visit(Setting{"warmup-epochs", "Epochs of random triplets before mining starts; -1: 2 with --weights, else 1"}, c.warmup_epochs);
   visit(Setting{"index", "auto, exact or fanng: how neighbours are found"}, c.index);
   visit(Setting{"margin", "Of the triplet and the semi-hard loss"}, c.margin);
@@ -123,10 +151,15 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"npairs-norm-weight", "Of the N-pairs loss: weight of the embeddings' squared length"}, c.npairs_norm_weight);
   visit(Setting{"clustering-gamma", "Of the clustering loss: weight of the margin"}, c.clustering_gamma);
   visit(Setting{"pairs-margin", "Of the loss of hard-pairs"}, c.pairs_margin);
+  visit(Setting{"multisimilarity-alpha", "Of the multi-similarity loss: how steep it is for positives"}, c.multisimilarity_alpha);
+  visit(Setting{"multisimilarity-beta", "Of the multi-similarity loss: how steep it is for negatives"}, c.multisimilarity_beta);
+  visit(Setting{"multisimilarity-base", "Of the multi-similarity loss: the similarity about which both turn"}, c.multisimilarity_base);
   visit(Setting{"crop", "centre, random or resized: what is cut out of training images"}, c.crop);
   visit(Setting{"min-area", "Least share of the image in a resized crop"}, c.min_area);
   visit(Setting{"max-aspect", "Most width to height, or height to width, of a resized crop"}, c.max_aspect);
   visit(Setting{"flip", "on, off or auto: mirror every other training image; auto: unless they are characters"}, c.flip);
+  visit(Setting{"colour-jitter", "Brightness, contrast and saturation of training images change by up to this share; 0: not"},
+        c.colour_jitter);
   visit(Setting{"evaluate-every", "Epochs between evaluations; the last is always evaluated"}, c.evaluate_every);
   visit(Setting{"save-epochs", "Epochs whose triplets and test embeddings are written, such as 4,8,12"}, c.save_epochs);
   visit(Setting{"seed", "Same seed, same run"}, c.seed);

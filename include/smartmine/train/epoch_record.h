@@ -64,8 +64,8 @@ struct EpochRecord {
   double loss_sum = 0;                           ///< Over the steps that were not skipped.
   std::map<std::string, double> loss_part_sums;  ///< Likewise, of what the loss is the sum of; empty: it is one piece.
   std::optional<DistanceCounts> distances;       ///< Of systems with triplets, likewise.
-  double spread = 0;  ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
-  double learning_rate = 0;
+  double spread = 0;            ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
+  double learning_rate = 0;     ///< In the middle of the epoch, where it changes with every step.
   std::optional<double> kappa;  ///< Of epochs that mined.
   std::optional<MiningStats> mining;
   std::optional<ListRecord> lists;

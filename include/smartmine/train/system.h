@@ -46,11 +46,12 @@ struct EpochPlan {
 /// Labels of a batch's images, where the host has them and where the embeddings are.
 struct BatchLabels {
   std::span<const std::int64_t> host;
-  torch::Tensor device;  ///< int64.
+  torch::Tensor device;      ///< int64.
+  torch::Tensor items = {};  ///< int64, on the device too: which images they are, for one may come several times.
 };
 
-/// A row of the paper's tables: how the images of a batch are chosen and what is made of their embeddings. To add one, write a file with a
-/// function that returns a System, and add its line to the table in system.cpp.
+/// A row of the paper's tables, or one beyond them: how the images of a batch are chosen and what is made of their embeddings. To add one,
+/// write a file with a function that returns a System, and add its line to the table in system.cpp.
 struct System {
   std::string_view name;
   std::string_view description;
@@ -79,6 +80,7 @@ System triplet_fanng_system();
 System triplet_fanng_global_system();
 System triplet_fanng_global_adaptive_system();
 System hard_pairs_system();
+System smart_batch_system();
 
 /// A seed of its own for each purpose and epoch.
 std::uint64_t epoch_seed(std::uint64_t seed, std::uint64_t purpose, std::int64_t epoch);
