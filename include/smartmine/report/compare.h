@@ -37,12 +37,12 @@ struct RunGroup {
   std::string system;
   std::string evaluated_on;  ///< "test" or "validation"; empty: nothing was measured.
   std::int64_t epochs = 0;
-  std::vector<std::filesystem::path> runs;
-  std::map<std::string, Spread> metrics;  ///< Of the last epoch, by the names of the log; fractions of 1.
-  Spread seconds;                         ///< A run.
+  std::vector<std::filesystem::path> runs = {};
+  std::map<std::string, Spread> metrics = {};  ///< Of the last epoch, by the names of the log; fractions of 1.
+  Spread seconds = {};                         ///< A run.
   /// By epoch and name: the metrics, training_error, validation_error and kappa.
-  std::map<std::int64_t, std::map<std::string, Spread>> by_epoch;
-  std::vector<ShownTriplet> triplets;  ///< As far as the runs kept some.
+  std::map<std::int64_t, std::map<std::string, Spread>> by_epoch = {};
+  std::vector<ShownTriplet> triplets = {};  ///< As far as the runs kept some.
 };
 
 /// Runs side by side.
@@ -57,10 +57,10 @@ Comparison compare_runs(std::span<const std::filesystem::path> runs);
 
 /// What to print of a comparison beside its table.
 struct ComparisonOptions {
-  std::string paper;      ///< cub200 or cars196: the paper's figures beside those measured on test classes. Empty: none.
-  bool by_epoch = false;  ///< Metrics, errors and kappa by epoch.
-  bool triplets = false;  ///< What the anchors were trained with.
-  void validate() const;  ///< Throws InvalidArgument naming the field, its value and the allowed range.
+  std::string paper = {};  ///< cub200 or cars196: the paper's figures beside those measured on test classes. Empty: none.
+  bool by_epoch = false;   ///< Metrics, errors and kappa by epoch.
+  bool triplets = false;   ///< What the anchors were trained with.
+  void validate() const;   ///< Throws InvalidArgument naming the field, its value and the allowed range.
 };
 
 /// Tables in markdown whose columns line up, figures in per cent.
