@@ -34,6 +34,14 @@ fail_usage() {
   exit 2
 }
 say() { echo "reproduce: $*" >&2; }
+as_typed() { # WORDS: a line that a shell reads as them
+  local word line=""
+  for word in "$@"; do
+    [[ "$word" =~ ^[A-Za-z0-9_./,=:@%+-]+$ ]] || printf -v word '%q' "$word"
+    line+="$word "
+  done
+  echo "${line% }"
+}
 
 # The rows of the paper's table, in its order.
 all_systems=semihard,lifted,npairs,triplet-global,clustering,triplet-fanng,triplet-fanng-global,triplet-fanng-global-adaptive
@@ -48,7 +56,7 @@ shown_epochs="4 8 12 16"
 dataset="" data_root="" weights="" output="" seeds=1,2,3 study_seeds="" epochs="" jobs=1 only=$all_parts systems=$all_systems recipe="" program=""
 dry_run=no tables_only=no
 settings=()
-words=$(printf '%q ' scripts/reproduce.sh "$@")
+words=$(as_typed scripts/reproduce.sh "$@")
 while [ $# -gt 0 ]; do
   case "$1" in
     -h | --help) usage; exit 0 ;;
@@ -116,7 +124,7 @@ program=$(realpath "$program" 2>/dev/null || echo "$program")
 
 # --- Which runs there are: a folder under --output, and the settings of its own.
 runs=()
-declare -A own part_runs
+declare -A own=() part_runs=()
 has_part() { [[ ",$only," == *",$1,"* ]]; }
 has_system() { [[ ",$systems," == *",$1,"* ]]; }
 add() { # PART RUN SETTINGS
@@ -177,8 +185,7 @@ if [ $dry_run = yes ]; then
   for run in "${runs[@]}"; do
     command_of "$run"
     is_finished "$run" && printf '# finished: '
-    printf '%q ' "${command[@]}"
-    echo
+    as_typed "${command[@]}"
   done
   exit 0
 fi
@@ -205,7 +212,7 @@ device_of() { # LOG
 }
 
 # --- The runs.
-declare -A job_run job_started
+declare -A job_run=() job_started=()
 failed=() trained=0 finished=0 number=0
 
 stop() { # SIGNAL STATUS
@@ -225,19 +232,26 @@ start_run() { # RUN
   command_of "$run"
   mkdir -p "$(dirname "$output/$run")"
   say "[$number/${#runs[@]}] $run$([[ " ${command[*]} " == *" --resume "* ]] && echo ", goes on")"
-  { printf '$ '; printf '%q ' "${command[@]}"; echo; } >>"$log"
+  echo "\$ $(as_typed "${command[@]}")" >>"$log"
   "${guard[@]}" "${command[@]}" >>"$log" 2>&1 &
   job_run[$!]=$run job_started[$!]=$SECONDS
 }
 
 end_run() {
-  local pid=0 status run log
+  local pid="" status run log
   wait -n -p pid "${!job_run[@]}"
   status=$?
+  if [ -z "${pid:-}" ]; then  # some versions of bash forget jobs that a signal ended before they were waited for
+    for pid in "${!job_run[@]}"; do kill -0 "$pid" 2>/dev/null || break; done
+    wait "$pid"
+    status=$?
+  fi
   run=${job_run[$pid]} log=$output/logs/${job_run[$pid]//\//-}.log
   if [ $status -eq 0 ]; then
-    command_of "$run"
-    { key_of "$run"; printf '%q ' "${command[@]}"; echo; echo "$commit"; device_of "$log"; date -u +%Y-%m-%dT%H:%M:%SZ; } >"$output/$run/reproduced.txt"
+    # shellcheck disable=SC2206  # several words
+    command=(smartmine train "${shared[@]/#$root\//}" ${own[$run]} "${free[@]}" --output "$run")
+    { key_of "$run"; as_typed "${command[@]}"; echo "$commit"; device_of "$log"; date -u +%Y-%m-%dT%H:%M:%SZ; } >"$output/$run/reproduced.part"
+    mv "$output/$run/reproduced.part" "$output/$run/reproduced.txt"
     trained=$((trained + 1))
     say "$run: done in $((SECONDS - job_started[$pid])) s"
   else
@@ -285,7 +299,7 @@ case "$dataset" in cub200 | cars196) paper=(--paper "$dataset") ;; esac
 results() {
   printf '# %s\n\n' "$dataset"
   # shellcheck disable=SC2016  # markdown, not a command
-  printf -- '- Command: `%s`\n' "${words% }"
+  printf -- '- Command: `%s`\n' "$words"
   printf -- '- Seeds: %s; of the studies: %s\n' "$seeds" "$study_seeds"
   printf -- '- Device: %s\n' "$(lines_of_runs 4)"
   printf -- '- Commit: %s\n' "$(lines_of_runs 3)"

@@ -285,7 +285,7 @@ std::string course_table(const Comparison& comparison, const Course& course) {
 }
 
 std::string triplets_table(const RunGroup& group) {
-  std::vector<Cells> rows = {{"anchor", "positive", "negative", "of", "", "epoch", "kappa", "d² positive", "d² negative"}};
+  std::vector<Cells> rows = {{"anchor", "positive", "negative", "its class", "kind", "epoch", "kappa", "d² positive", "d² negative"}};
   std::string text, run;
   const auto end_run = [&] {
     if (rows.size() > 1) text += fmt::format("\nTriplets of fixed anchors in {}:\n\n{}", run, table(rows, 5));
