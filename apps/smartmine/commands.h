@@ -13,6 +13,7 @@ void add_knn(CLI::App& program, Work& work);
 void add_mine(CLI::App& program, Work& work);
 void add_eval(CLI::App& program, Work& work);
 void add_report(CLI::App& program, Work& work);
+void add_compare(CLI::App& program, Work& work);
 #ifdef SMARTMINE_WITH_TORCH
 void add_train(CLI::App& program, Work& work);
 void add_embed(CLI::App& program, Work& work);

@@ -1,6 +1,7 @@
 #include "config_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -9,6 +10,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#ifdef SMARTMINE_WITH_TORCH
+#include "smartmine/train/system.h"
+#endif
 
 namespace smartmine::app {
 namespace {
@@ -38,7 +43,8 @@ bool is_toml(std::string_view line) {
   return equals != std::string_view::npos && is_name(trimmed(line.substr(0, equals))) && !trimmed(line.substr(equals + 1)).empty();
 }
 
-// CLI11 wants a subcommand's options in its section; this also takes them from the top of the file.
+// CLI11 wants a subcommand's options in its section; this also takes them from the top of the file. A section of a system of train, such as
+// [train.npairs], holds if that system is the one chosen, and goes before the rest.
 class SubcommandConfig : public CLI::ConfigTOML {
  public:
   explicit SubcommandConfig(const CLI::App& program) : program_(program) {}
@@ -59,10 +65,12 @@ class SubcommandConfig : public CLI::ConfigTOML {
     if (input.bad()) throw CLI::ConfigError(fmt::format("{}: cannot be read", file));
     std::istringstream lines(text);
 
+    const std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(lines);
     const auto chosen = program_.get_subcommands();
     const auto all = program_.get_subcommands([](const CLI::App*) { return true; });
     std::vector<CLI::ConfigItem> kept;
-    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(lines)) {
+    std::vector<CLI::ConfigItem> of_system;
+    for (CLI::ConfigItem item : items) {
       if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
       if (chosen.empty()) continue;                          // the missing subcommand is complained of elsewhere
       const std::string& command = chosen.front()->get_name();
@@ -71,16 +79,44 @@ class SubcommandConfig : public CLI::ConfigTOML {
         return other != chosen.front() && other->get_name() == item.parents.front();
       });
       if (of_another) continue;
-      if (item.parents != std::vector<std::string>{command})
-        throw CLI::ConfigError(fmt::format("{}: unknown section [{}]", file, item.parents.front()));
+      const bool by_system = item.parents.size() == 2 && item.parents.front() == command && is_system(item.parents.back());
+      if (item.parents != std::vector<std::string>{command} && !by_system)
+        throw CLI::ConfigError(fmt::format("{}: unknown section [{}]", file, fmt::join(item.parents, ".")));
       if (chosen.front()->get_option_no_throw("--" + item.name) == nullptr)
         throw CLI::ConfigError(fmt::format("{}: unknown option {} of {}", file, item.name, command));
+      if (!by_system) {
+        kept.push_back(std::move(item));
+      } else if (item.parents.back() == system_of(*chosen.front(), items)) {
+        item.parents = {command};
+        of_system.push_back(std::move(item));
+      }
+    }
+    for (CLI::ConfigItem& item : of_system) {
+      std::erase_if(kept, [&](const CLI::ConfigItem& general) { return general.name == item.name; });
       kept.push_back(std::move(item));
     }
     return kept;
   }
 
  private:
+  static bool is_system([[maybe_unused]] const std::string& name) {
+#ifdef SMARTMINE_WITH_TORCH
+    const std::vector<std::string> names = system_names();
+    return std::find(names.begin(), names.end(), name) != names.end();
+#else
+    return false;
+#endif
+  }
+
+  // The one of the command line, else of the file, else the default.
+  static std::string system_of(const CLI::App& command, const std::vector<CLI::ConfigItem>& items) {
+    const CLI::Option* option = command.get_option_no_throw("--system");
+    if (option != nullptr && option->count() > 0) return option->results().back();
+    for (const CLI::ConfigItem& item : items)
+      if (item.name == "system" && item.parents.size() < 2 && !item.inputs.empty()) return item.inputs.front();
+    return option == nullptr ? "" : option->get_default_str();
+  }
+
   const CLI::App& program_;
 };
 

@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
       "  smartmine mine --embeddings x.npy --labels y.npy --output triplets.npy\n"
       "  smartmine eval --embeddings x.npy --labels y.npy\n"
       "  smartmine report runs/glyphs-1\n"
+      "  smartmine compare runs/glyphs-1 runs/glyphs-2\n"
       "  smartmine mine --help");
   program.require_subcommand(0, 1);  // with (1, 1) a misspelt one would be called missing
   program.fallthrough();             // so that --config may follow the subcommand
@@ -62,6 +63,7 @@ int run(int argc, char** argv) {
   add_mine(program, work);
   add_eval(program, work);
   add_report(program, work);
+  add_compare(program, work);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

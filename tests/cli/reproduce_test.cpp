@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "program.h"
+
+// scripts/reproduce.sh from its first to its last line, on characters small enough for two cores.
+namespace smartmine::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kRandom = "rows/triplet-global/seed-1";
+
+class Reproduce : public ::testing::Test {
+ protected:
+  std::vector<std::string> command(const std::vector<std::string>& more, const std::vector<std::string>& settings = {}) {
+    std::vector<std::string> words = {
+        std::string(SMARTMINE_SOURCE) + "/scripts/reproduce.sh", "glyphs", "--program", SMARTMINE_PROGRAM, "--output", folder_ / "results"};
+    words.insert(words.end(), more.begin(), more.end());
+    const std::vector<std::string> small = {"--", "--device",     "cpu", "--embedding-dim",       "8", "--input-size",
+                                            "16", "--batch-size", "200", "--triplets-per-anchor", "1"};
+    words.insert(words.end(), small.begin(), small.end());
+    words.insert(words.end(), settings.begin(), settings.end());
+    return words;
+  }
+  Outcome run(const std::vector<std::string>& more, const std::vector<std::string>& settings = {}) {
+    return Process(command(more, settings)).wait();
+  }
+  std::filesystem::path result(const std::string& name) { return folder_.path() / "results" / name; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Reproduce, GoesOnWhereItWasStoppedAndEndsWithTheTables) {
+  const std::vector<std::string> parts = {"--epochs",  "2",
+                                          "--seeds",   "1,2",
+                                          "--jobs",    "2",
+                                          "--systems", "triplet-global,triplet-fanng-global-adaptive",
+                                          "--only",    "rows,convergence,triplets"};
+  {
+    Process killed(command(parts));
+    ASSERT_TRUE(killed.wait_for_error_text("[2/5]"));
+    killed.send(SIGKILL);
+    EXPECT_EQ(killed.wait().status, 1000 + SIGKILL);
+  }
+  {
+    Process stopped(command(parts));
+    ASSERT_TRUE(stopped.wait_for_error_text("seed-1: done in"));
+    stopped.send(SIGTERM);
+    const Outcome outcome = stopped.wait();
+    EXPECT_EQ(outcome.status, 128 + SIGTERM) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("stopped; the same command goes on"));
+    EXPECT_FALSE(std::filesystem::exists(result("results.md")));
+  }
+  const auto finished =
+      std::filesystem::exists(result(kRandom) / "reproduced.txt") ? result(kRandom) : result("rows/triplet-fanng-global-adaptive/seed-1");
+  const auto written = std::filesystem::last_write_time(finished / "log.jsonl");
+  const Outcome outcome = run(parts);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(std::filesystem::last_write_time(finished / "log.jsonl"), written) << "a finished run was run again";
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("goes on"), HasSubstr("were finished before, 0 failed")));
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("# glyphs\n"), HasSubstr("## The table\n\n| system"),
+                                 HasSubstr("| triplet-global                |    2 |      2 |"), HasSubstr("Recall@1 by epoch"),
+                                 HasSubstr("Validation error by epoch"), HasSubstr("Triplets of fixed anchors in triplets/seed-1"),
+                                 HasSubstr("- Device: cpu ("), HasSubstr("- Commit: "), HasSubstr("- Seeds: 1,2")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("No runs yet")));
+  EXPECT_THAT(read_text(result("results.md")), AllOf(StartsWith(outcome.out), HasSubstr("## Runs\n\n- rows/")));
+
+  const Outcome again = run(parts);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("0 runs trained, 5 were finished before, 0 failed"));
+  const Outcome other = run({"--epochs", "3", "--seeds", "1", "--systems", "triplet-global", "--only", "rows"});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.err, HasSubstr("--epochs is 3, the run has 2"));
+}
+
+TEST_F(Reproduce, GoesOnAfterARunThatFailsAndSaysSo) {
+  const std::vector<std::string> parts = {"--epochs", "1", "--seeds", "1", "--systems", "semihard,triplet-global", "--only", "rows"};
+  std::filesystem::create_directories(result("rows/semihard/seed-1"));
+  write_text(result("rows/semihard/seed-1/config.toml"), "epochs = none\n");
+  const Outcome outcome = run(parts);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("rows/semihard/seed-1: failed with status 1: smartmine: "),
+                                 HasSubstr("1 runs trained, 0 were finished before, 1 failed")));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("| triplet-global |    1 |"), HasSubstr("- Failed: rows/semihard/seed-1: ")));
+}
+
+TEST_F(Reproduce, PrintsTheCommandsOfAllRowsAndStudies) {
+  const Outcome outcome = run({"--dry-run"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 8 * 3 + 1 + (4 + 6) * 3);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("--kappa 64 --kappa-factor 1"), HasSubstr("--mined-fraction 0.6"),
+                                 HasSubstr("--save-epochs 4,8 "), HasSubstr("--validation-classes 0 ")));
+  EXPECT_FALSE(std::filesystem::exists(result("")));
+  EXPECT_THAT(run({"--dry-run"}, {"--validation-classes", "0.2"}).out, Not(HasSubstr("--validation-classes 0 ")));
+}
+
+TEST_F(Reproduce, RefusesBadInputInOneLine) {
+  const auto refused = [&](const std::string& text, const std::vector<std::string>& words) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.status, 2) << text;
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("reproduce: "), HasSubstr(text)));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  };
+  refused("unexpected argument 'cub200'", {"cub200"});
+  refused("unknown option --seed", {"--seed", "1"});
+  refused("--only has 'row'", {"--only", "row"});
+  refused("--systems has 'fanng'", {"--systems", "fanng"});
+  refused("seeds are '1,1'", {"--seeds", "1,1"});
+  refused("seeds are 'a'", {"--seeds", "a"});
+  refused("--epochs is '0'", {"--epochs", "0"});
+  refused("--jobs is '-1'", {"--jobs", "-1"});
+  refused("--data-root is not for glyphs", {"--data-root", "."});
+  refused("there is no recipe", {"--recipe", folder_ / "none.toml"});
+  const auto script = std::string(SMARTMINE_SOURCE) + "/scripts/reproduce.sh";
+  EXPECT_EQ(Process({script, "cub200", "--output", folder_ / "results"}).wait().status, 2);
+  EXPECT_EQ(Process({script, "birds", "--output", folder_ / "results"}).wait().status, 2);
+  EXPECT_EQ(Process({script}).wait().status, 2);
+  EXPECT_FALSE(std::filesystem::exists(result("")));
+}
+
+}  // namespace
+}  // namespace smartmine::test

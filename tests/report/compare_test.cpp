@@ -1,0 +1,162 @@
+#include "smartmine/report/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "report/made_finished_run.h"
+#include "smartmine/core/error.h"
+
+namespace smartmine::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class Compare : public ::testing::Test {
+ protected:
+  Compare() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "smartmine-compare-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~Compare() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  std::filesystem::path make(const std::string& name, const FinishedRun& made = {}) {
+    make_finished_run(folder_ / name, made);
+    return folder_ / name;
+  }
+  Comparison compare(const std::vector<std::filesystem::path>& runs) { return compare_runs(runs); }
+  std::vector<std::string> names(const Comparison& comparison) {
+    std::vector<std::string> all;
+    for (const RunGroup& group : comparison.groups) all.push_back(group.name);
+    return all;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST(Spread, IsThatOfASample) {
+  const Spread spread = spread_of(std::array{2.0, 4.0, 9.0});
+  EXPECT_DOUBLE_EQ(spread.mean, 5);
+  EXPECT_DOUBLE_EQ(spread.deviation, std::sqrt((9 + 1 + 16) / 2.0));
+  EXPECT_EQ(spread.count, 3U);
+  const Spread one = spread_of(std::array{0.1});
+  EXPECT_EQ(one.mean, 0.1);
+  EXPECT_EQ(one.deviation, 0);
+  EXPECT_EQ(spread_of({}).count, 0U);
+}
+
+TEST_F(Compare, RunsThatDifferInSeedAndPlaceOnlyAreOneGroup) {
+  const Comparison comparison = compare(
+      {make("a", {.seed = 1, .recall = 0.50, .more = "threads = 2\ndevice = \"cpu\"\ndata-root = \"/one\"\nweights = \"/one/w.pt\"\n"}),
+       make("b", {.system = "triplet-global", .recall = 0.4}),
+       make("c", {.seed = 2, .recall = 0.53, .seconds = 20, .more = "threads = 8\nsave-epochs = [4, 8]\nweights = \"/two/w.pt\"\n"})});
+  EXPECT_THAT(names(comparison), ElementsAre("triplet-fanng-global", "triplet-global"));
+  EXPECT_THAT(comparison.notes, IsEmpty());
+  const RunGroup& group = comparison.groups[0];
+  EXPECT_EQ(group.runs.size(), 2U);
+  EXPECT_EQ(group.epochs, 2);
+  EXPECT_NEAR(group.metrics.at("recall@1").mean, 0.515, 1e-12);
+  EXPECT_NEAR(group.metrics.at("recall@1").deviation, 0.03 / std::sqrt(2.0), 1e-12);
+  EXPECT_NEAR(group.metrics.at("nmi").mean, 0.615, 1e-12);
+  EXPECT_NEAR(group.seconds.mean, 45, 1e-12);  // three lines each
+  EXPECT_NEAR(group.by_epoch.at(1).at("recall@1").mean, 0.415, 1e-12);
+  EXPECT_FALSE(group.by_epoch.at(1).contains("kappa"));
+  EXPECT_EQ(group.by_epoch.at(2).at("kappa").mean, 2.5);
+}
+
+TEST_F(Compare, NamesWhatSetsGroupsOfOneSystemApart) {
+  const Comparison comparison =
+      compare({make("a", {.more = "kappa = 4\nmargin = 0.2\n"}), make("b", {.more = "kappa = 16\nmargin = 0.2\n"}),
+               make("c", {.system = "triplet-fanng", .more = "kappa = 8\nmargin = 0.2\n"})});
+  EXPECT_THAT(names(comparison), ElementsAre("triplet-fanng-global, kappa 4", "triplet-fanng-global, kappa 16", "triplet-fanng"));
+  const Comparison two = compare(
+      {make("d", {.dataset = "glyphs"}), make("e", {.dataset = "cub200", .more = "dropout = 0.2\n"}), make("f", {.dataset = "cub200"})});
+  EXPECT_THAT(names(two), ElementsAre("glyphs: triplet-fanng-global", "cub200: triplet-fanng-global, dropout 0.2",
+                                      "cub200: triplet-fanng-global, dropout unset"));
+}
+
+TEST_F(Compare, LeavesOutWhatIsNotFinishedAndSaysSo) {
+  const Comparison comparison = compare({make("whole"), make("half", {.epochs_done = 1, .seed = 2})});
+  ASSERT_EQ(comparison.groups.size(), 1U);
+  EXPECT_EQ(comparison.groups[0].runs.size(), 1U);
+  EXPECT_THAT(comparison.notes, ElementsAre((folder_ / "half").string() + ": not finished: 1 of 2 epochs; left out"));
+  EXPECT_THROW(compare({folder_ / "half"}), IoError);
+}
+
+TEST_F(Compare, SaysWhenASeedCountsTwice) {
+  const Comparison comparison = compare({make("a"), make("b")});
+  ASSERT_EQ(comparison.notes.size(), 1U);
+  EXPECT_THAT(comparison.notes[0], HasSubstr("the same seed, 1"));
+}
+
+TEST_F(Compare, RefusesWhatIsNoRun) {
+  EXPECT_THROW(compare({}), InvalidArgument);
+  const auto run = make("a");
+  EXPECT_THROW(compare({run, folder_ / "." / "a"}), InvalidArgument);
+  EXPECT_THROW(compare({run, folder_ / "nowhere"}), IoError);
+  std::filesystem::create_directories(folder_ / "empty");
+  EXPECT_THROW(compare({run, folder_ / "empty"}), IoError);
+  EXPECT_THROW((ComparisonOptions{.paper = "omniglot"}.validate()), InvalidArgument);
+}
+
+TEST_F(Compare, PutsThePaperOursAndTheDifferenceIntoOneTable) {
+  const Comparison comparison =
+      compare({make("a", {.recall = 0.50}), make("b", {.seed = 2, .recall = 0.52}), make("c", {.system = "hard-pairs"}),
+               make("d", {.system = "npairs", .evaluated_on = "validation"})});
+  const std::string text = comparison_tables(comparison, {.paper = "cub200"});
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("| triplet-fanng-global | paper      |      |        |        49.44 |"), HasSubstr("| 51.00 ± 1.41 |"),
+                    HasSubstr("|        +1.56 |"), HasSubstr("| hard-pairs           | ours       |    1 |      2 |        50.00 |")));
+  EXPECT_THAT(text, HasSubstr("| npairs               | ours "));  // measured on other classes than the paper
+  // Every row has the same columns in the same places.
+  std::size_t width = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto letters = static_cast<std::size_t>(
+        std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+    if (width == 0) width = letters;
+    EXPECT_EQ(letters, width) << line;
+  }
+  EXPECT_THAT(comparison_tables(comparison, {}), Not(HasSubstr("paper")));
+  const auto json = nlohmann::json::parse(comparison_json(comparison, {.paper = "cub200"}));
+  EXPECT_NEAR(json.at("groups").at(0).at("difference").at("recall@1").get<double>(), 0.0156, 1e-9);
+  EXPECT_FALSE(json.at("groups").at(1).contains("paper"));
+  EXPECT_TRUE(json.at("groups").at(1).at("recall@1").at("deviation").is_null());
+}
+
+TEST_F(Compare, ShowsTheCourseOfEveryGroupSideBySide) {
+  const Comparison comparison = compare({make("a"), make("b", {.system = "triplet-global", .epochs = 1, .epochs_done = 1})});
+  const std::string text = comparison_tables(comparison, {.by_epoch = true});
+  EXPECT_THAT(text, AllOf(HasSubstr("Recall@1 by epoch, %, mean over runs:\n\n| epoch | triplet-fanng-global | triplet-global |"),
+                          HasSubstr("|     1 |                40.00 |          50.00 |"),
+                          HasSubstr("|     2 |                50.00 |              - |"), HasSubstr("Training error"),
+                          HasSubstr("Validation error"), HasSubstr("Kappa by epoch")));
+  EXPECT_EQ(nlohmann::json::parse(comparison_json(comparison, {.by_epoch = true})).at("groups").at(0).at("by_epoch").size(), 3U);
+}
+
+TEST_F(Compare, ShowsTheTripletsOfTheSameAnchorsAtTheEpochsKept) {
+  make_run(folder_ / "run");  // of six anchors at epochs 2 and 4
+  const Comparison comparison = compare({folder_ / "run"});
+  ASSERT_EQ(comparison.groups[0].triplets.size(), 24U);
+  EXPECT_EQ(comparison.groups[0].triplets[0].anchor, "train/0");
+  EXPECT_EQ(comparison.groups[0].triplets[2].anchor, "train/0");
+  EXPECT_EQ(comparison.groups[0].triplets[2].epoch, 4);
+  EXPECT_THAT(comparison_tables(comparison, {.triplets = true}),
+              AllOf(HasSubstr("Triplets of fixed anchors in " + (folder_ / "run").string()),
+                    HasSubstr("| train/0 | train/50 | train/90  | trained 6 | mined |     2 |  2.50 |       0.500 |       0.250 |")));
+}
+
+}  // namespace
+}  // namespace smartmine::test

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "report/made_run.h"
+
+namespace smartmine::test {
+
+/// A run's settings and log alone, with a recall that is told.
+struct FinishedRun {
+  std::string dataset = "cub200";
+  std::string system = "triplet-fanng-global";
+  std::int64_t epochs = 2;
+  std::int64_t epochs_done = 2;
+  std::uint64_t seed = 1;
+  double recall = 0.5;  ///< Recall@1 after the last epoch; a tenth less an epoch before. NMI is 0.1 more.
+  double seconds = 10;  ///< An epoch.
+  std::string evaluated_on = "test";
+  std::string more = {};  ///< Further lines of config.toml.
+};
+
+inline void make_finished_run(const std::filesystem::path& path, const FinishedRun& made) {
+  write_file(path / "config.toml", "dataset = \"" + made.dataset + "\"\nsystem = \"" + made.system + "\"\nepochs = " +
+                                       std::to_string(made.epochs) + "\nseed = " + std::to_string(made.seed) + "\n" + made.more);
+  std::string log;
+  for (std::int64_t epoch = 0; epoch <= made.epochs_done; ++epoch) {
+    const double recall = made.recall - 0.1 * static_cast<double>(made.epochs - epoch);
+    Json line{{"epoch", epoch}, {"training_error", nullptr}, {"kappa", nullptr}, {"validation_error", 0.25}, {"seconds", made.seconds}};
+    if (epoch > 0) line["training_error"] = 0.6;
+    if (epoch > 1) line["kappa"] = 2.5;
+    line["evaluated_on"] = made.evaluated_on;
+    line["metrics"] = {
+        {"recall@1", recall}, {"recall@2", recall + 0.05}, {"recall@4", recall + 0.1}, {"recall@8", recall + 0.2}, {"nmi", recall + 0.1}};
+    log += line.dump() + "\n";
+  }
+  write_file(path / "log.jsonl", log);
+}
+
+}  // namespace smartmine::test
