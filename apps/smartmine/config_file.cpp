@@ -65,12 +65,12 @@ class SubcommandConfig : public CLI::ConfigTOML {
     if (input.bad()) throw CLI::ConfigError(fmt::format("{}: cannot be read", file));
     std::istringstream lines(text);
 
-    const std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(lines);
+    const std::vector<CLI::ConfigItem> settings = CLI::ConfigTOML::from_config(lines);
     const auto chosen = program_.get_subcommands();
     const auto all = program_.get_subcommands([](const CLI::App*) { return true; });
     std::vector<CLI::ConfigItem> kept;
     std::vector<CLI::ConfigItem> of_system;
-    for (CLI::ConfigItem item : items) {
+    for (CLI::ConfigItem item : settings) {
       if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
       if (chosen.empty()) continue;                          // the missing subcommand is complained of elsewhere
       const std::string& command = chosen.front()->get_name();
@@ -86,7 +86,7 @@ class SubcommandConfig : public CLI::ConfigTOML {
         throw CLI::ConfigError(fmt::format("{}: unknown option {} of {}", file, item.name, command));
       if (!by_system) {
         kept.push_back(std::move(item));
-      } else if (item.parents.back() == system_of(*chosen.front(), items)) {
+      } else if (item.parents.back() == system_of(*chosen.front(), settings)) {
         item.parents = {command};
         of_system.push_back(std::move(item));
       }

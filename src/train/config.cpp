@@ -78,6 +78,8 @@ void TrainConfig::validate() const {
   if (!(momentum >= 0 && momentum < 1))
     throw InvalidArgument(fmt::format("momentum is {}; it must be at least 0 and less than 1", momentum));
   from_to("weight_decay", weight_decay, 0, kInfinity);
+  if (!(weight_average >= 0 && weight_average < 1))
+    throw InvalidArgument(fmt::format("weight_average is {}; it must be at least 0 and less than 1", weight_average));
   one_of("rate_schedule", rate_schedule, {"steps", "cosine"});
   if (!(rate_factor > 0 && rate_factor <= 1))
     throw InvalidArgument(fmt::format("rate_factor is {}; it must be above 0 and at most 1", rate_factor));

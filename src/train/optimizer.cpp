@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "smartmine/core/error.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr double kMeanDecay = 0.9;
 constexpr double kSquareDecay = 0.999;
 constexpr double kEpsilon = 1e-8;
+// After so many steps a running average is one over half of all of them.
+constexpr double kAverageWarmup = 10;
 
 }  // namespace
 
@@ -62,10 +65,41 @@ void Optimizer::load(const NamedTensors& tensors, const std::string& source) {
   }
 }
 
+void Optimizer::step(double rate) {
+  change(rate);
+  if (averages_.empty()) return;
+  const torch::NoGradGuard no_grad;
+  const auto steps = static_cast<double>(++*average_steps_.data_ptr<std::int64_t>());
+  const double decay = std::min(average_decay_, steps / (steps + kAverageWarmup));
+  at::_foreach_mul_(averages_, decay);
+  at::_foreach_add_(averages_, averaged_, 1 - decay);
+}
+
+void Optimizer::keep_average(EmbeddingModel& model, double decay) {
+  average_decay_ = decay;
+  average_steps_ = torch::zeros({1}, torch::kInt64);
+  state_.emplace("average steps", average_steps_);
+  for (const auto& [name, parameter] : model.state()) {
+    if (!parameter.requires_grad()) continue;
+    averaged_.push_back(parameter);
+    averages_.push_back(parameter.detach().clone());
+    state_.emplace("average/" + name, averages_.back());
+  }
+}
+
+void Optimizer::swap_average() {
+  for (std::size_t i = 0; i < averages_.size(); ++i) {
+    const torch::Tensor before = averaged_[i].detach().clone();
+    const torch::NoGradGuard no_grad;
+    averaged_[i].copy_(averages_[i]);
+    averages_[i].copy_(before);
+  }
+}
+
 Sgd::Sgd(EmbeddingModel& model, double momentum, double weight_decay, double new_layer_rate)
     : Optimizer(model, weight_decay, new_layer_rate, {""}), momentum_(momentum) {}
 
-void Sgd::step(double rate) {
+void Sgd::change(double rate) {
   const torch::NoGradGuard no_grad;
   for (Update& update : updates()) {
     std::vector<torch::Tensor>& momenta = update.kept[0];
@@ -81,7 +115,7 @@ AdamW::AdamW(EmbeddingModel& model, double weight_decay, double new_layer_rate)
   state_.emplace("steps", steps_);
 }
 
-void AdamW::step(double rate) {
+void AdamW::change(double rate) {
   const torch::NoGradGuard no_grad;
   const auto steps = static_cast<double>(++*steps_.data_ptr<std::int64_t>());
   // Both averages start from 0; what they lack is made up for.
@@ -104,8 +138,13 @@ void AdamW::step(double rate) {
 }
 
 std::unique_ptr<Optimizer> make_optimizer(EmbeddingModel& model, const TrainConfig& config) {
-  if (config.optimizer == "adamw") return std::make_unique<AdamW>(model, config.weight_decay, config.new_layer_rate);
-  return std::make_unique<Sgd>(model, config.momentum, config.weight_decay, config.new_layer_rate);
+  std::unique_ptr<Optimizer> optimizer;
+  if (config.optimizer == "adamw")
+    optimizer = std::make_unique<AdamW>(model, config.weight_decay, config.new_layer_rate);
+  else
+    optimizer = std::make_unique<Sgd>(model, config.momentum, config.weight_decay, config.new_layer_rate);
+  if (config.weight_average > 0) optimizer->keep_average(model, config.weight_average);
+  return optimizer;
 }
 
 }  // namespace smartmine

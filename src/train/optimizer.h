@@ -22,13 +22,20 @@ class Optimizer {
 
   void zero_gradients();
   /// Parameters without a gradient stay as they are.
-  virtual void step(double rate) = 0;
+  void step(double rate);
   /// All that lasts from step to step, sharing memory.
   const NamedTensors& state() const { return state_; }
   /// Throws IoError naming the first tensor that is missing or of another shape; `source` is what the message calls the file.
   void load(const NamedTensors& tensors, const std::string& source);
 
+  /// From now on keeps a running average of all parameters, "average/" with their names among the state: each step it moves by 1 - `decay`
+  /// of the way towards them, by more in the first steps, when it would still remember the start.
+  void keep_average(EmbeddingModel& model, double decay);
+  /// Exchanges parameters and their average, if one is kept: what is measured or saved is then the average. The same again undoes it.
+  void swap_average();
+
  protected:
+  virtual void change(double rate) = 0;
   /// For every parameter keeps one tensor of zeros for each of `kinds`, known as the kind followed by the parameter's name.
   Optimizer(EmbeddingModel& model, double weight_decay, double new_layer_rate, const std::vector<std::string>& kinds);
 
@@ -50,15 +57,19 @@ class Optimizer {
 
  private:
   std::vector<Group> groups_;
+  std::vector<torch::Tensor> averaged_, averages_;  // parameters and their averages; empty: none are kept
+  double average_decay_ = 0;
+  torch::Tensor average_steps_;  // int64 [1], on the CPU
 };
 
 /// Stochastic gradient descent with momentum; weight decay is part of the gradient. State: the momentum, by name of the parameter.
 class Sgd : public Optimizer {
  public:
   Sgd(EmbeddingModel& model, double momentum, double weight_decay, double new_layer_rate);
-  void step(double rate) override;
 
  private:
+  void change(double rate) override;
+
   double momentum_;
 };
 
@@ -67,9 +78,10 @@ class Sgd : public Optimizer {
 class AdamW : public Optimizer {
  public:
   AdamW(EmbeddingModel& model, double weight_decay, double new_layer_rate);
-  void step(double rate) override;
 
  private:
+  void change(double rate) override;
+
   torch::Tensor steps_;  // int64 [1], on the CPU
 };
 

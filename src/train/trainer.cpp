@@ -56,6 +56,18 @@ class Timed {
   Clock::time_point begin_ = Clock::now();
 };
 
+/// The network has the average of its weights, if one is kept, as long as this lives.
+class Averaged {
+ public:
+  explicit Averaged(Optimizer& optimizer) : optimizer_(optimizer) { optimizer_.swap_average(); }
+  ~Averaged() { optimizer_.swap_average(); }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  Optimizer& optimizer_;
+};
+
 DataSplits load_splits(const TrainConfig& config) {
   DataSplits splits = load_dataset(config.dataset, config.data_root);
   if (config.validation_classes > 0)
@@ -356,6 +368,7 @@ double Trainer::Work::validation_error(const Rows& rows) {
 std::optional<RetrievalMetrics> Trainer::Work::evaluate() {
   if (!evaluation_) return std::nullopt;
   const Timed timed(record_, "evaluation");
+  const Averaged averaged(*optimizer_);
   const torch::Tensor embedded = network_.embed(*evaluation_images_, progress_, "evaluation").cpu();
   const Rows rows = rows_of(embedded);
   const auto labels = evaluation_->dataset().labels();
@@ -455,6 +468,7 @@ void Trainer::Work::watch_for_stuck_error() {
 
 void Trainer::Work::save() {
   CheckpointWriter writer(run_.checkpoint_path());
+  const Averaged averaged(*optimizer_);  // among the optimizer's state are then the weights that training goes on with
   write_safetensors(
       writer.folder() / "model.safetensors", network_.model->state(),
       {{"backbone", config_.backbone}, {"system", std::string(system_.name)}, {"epochs", std::to_string(state_.epochs_done)}});
@@ -495,6 +509,7 @@ void Trainer::Work::take_up(const std::filesystem::path& checkpoint) {
   const std::filesystem::path model = checkpoint / "model.safetensors", optimizer = checkpoint / "optimizer.safetensors";
   load_into(*network_.model, read_safetensors(model), {.source = model.string()});
   optimizer_->load(read_safetensors(optimizer), optimizer.string());
+  optimizer_->swap_average();
   if (std::filesystem::exists(checkpoint / "graph.fanng")) graph_ = Fanng::load(checkpoint / "graph.fanng");
   if (state_.in_epoch) {
     const torch::Tensor items = read_safetensors(checkpoint / "plan.safetensors").at("items").to(torch::kInt32).contiguous();

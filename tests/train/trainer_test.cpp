@@ -179,6 +179,7 @@ TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
     config_.hub_limit = 1.5;
     config_.colour_jitter = 0.2;
     config_.duplicate_distance = 1e-4;
+    config_.weight_average = 0.9;
   }
   std::size_t events = 0;
   RunDirectory whole = new_run("whole");
@@ -668,6 +669,41 @@ TEST(AdamWs, AreTheSameAfterTheirStateWasSaved) {
   // A checkpoint of the other optimiser is none of this one.
   Sgd sgd(*model, 0.9, 0.05, 10);
   EXPECT_THAT([&] { second.load(sgd.state(), "file"); }, ThrowsMessage<IoError>(HasSubstr("file: has no tensor 'mean/")));
+}
+
+TEST(Optimizers, KeepARunningAverageOfTheWeights) {
+  const auto model = make_model({.input_size = 16});
+  Sgd optimizer(*model, 0.9, 0, 1);
+  optimizer.keep_average(*model, 0.5);
+  const torch::Tensor weight = model->state().at("embedding.weight");
+  torch::Tensor expected = weight.detach().clone();
+  for (int i = 1; i <= 20; ++i) {
+    optimizer.zero_gradients();
+    model->forward(torch::ones({4, 1, 16, 16}) * i).pow(3).sum().backward();
+    optimizer.step(0.1);
+    const double decay = std::min(0.5, i / (i + 10.0));
+    expected = decay * expected + (1 - decay) * weight.detach();
+  }
+  const torch::Tensor trained = weight.detach().clone();
+  ASSERT_FALSE(torch::allclose(trained, expected));
+  optimizer.swap_average();
+  EXPECT_TRUE(torch::allclose(weight, expected));
+  EXPECT_TRUE(optimizer.state().at("average/embedding.weight").equal(trained));
+  optimizer.swap_average();
+  EXPECT_TRUE(weight.equal(trained));
+}
+
+TEST_F(Training, MeasuresAndSavesTheAverageOfWeights) {
+  config_.weight_average = 0.9;
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  const Dataset test = load_folder(config_.data_root).test;
+  const EmbeddedImages again = embed_images(config_, root_ / "run/checkpoint/model.safetensors", test, {});
+  const Embeddings measured = read_embeddings(root_ / ("run/embeddings/epoch-000" + std::to_string(config_.epochs) + ".npy"));
+  ASSERT_EQ(measured.rows().size(), again.embeddings.rows().size());
+  for (std::size_t row = 0; row < measured.rows().size(); ++row)
+    for (std::size_t i = 0; i < measured.rows().dimension(); ++i)
+      ASSERT_NEAR(measured.rows()[row][i], again.embeddings.rows()[row][i], 1e-5);
 }
 
 TEST(DeviceKnn, FindsWhatExactSearchFinds) {

@@ -38,6 +38,7 @@ struct TrainConfig {
   double new_layer_rate = 0;             ///< Times the trunk's, for the new layer. 0: 10 if the trunk starts from `weights`, else 1.
   double momentum = 0.9;                 ///< Of sgd.
   double weight_decay = 5e-4;
+  double weight_average = 0;            ///< Decay a step of a running average of the weights, which is measured and saved instead. 0: none.
   std::string rate_schedule = "steps";  ///< steps, or cosine: from the rate to 0 over the run, a little every step.
   double rate_factor = 0.5;             ///< Of steps: the rate is multiplied by this ...
   std::int64_t rate_every = 3;          ///< ... every so many epochs. 0: never.
@@ -127,6 +128,8 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's; 0: 10 with --weights, else 1"}, c.new_layer_rate);
   visit(Setting{"momentum", "Of sgd"}, c.momentum);
   visit(Setting{"weight-decay", "Pull of all weights towards 0"}, c.weight_decay);
+  visit(Setting{"weight-average", "Decay a step, such as 0.999, of a running average of the weights that is measured and saved; 0: none"},
+        c.weight_average);
   visit(Setting{"rate-schedule", "steps (see the next two) or cosine: to 0 over the run"}, c.rate_schedule);
   visit(Setting{"rate-factor", "The learning rate is multiplied by this every --rate-every epochs"}, c.rate_factor);
   visit(Setting{"rate-every", "Epochs between changes of the learning rate; 0: none"}, c.rate_every);
