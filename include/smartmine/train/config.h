@@ -20,13 +20,11 @@ struct TrainConfig {
   std::string weights;  ///< File; empty: random weights.
   std::int64_t embedding_dim = 64;
   double dropout = 0;
-  std::string pooling = "average";  ///< Of googlenet's last layer: average, max or both.
-  std::int64_t input_size = 0;      ///< Side of what the network sees. 0: the backbone's own.
-  std::int64_t image_size =
-      0;  ///< Side that images are scaled to before cropping. 0: 9/8 of what the network sees; googlenet at least 256.
-  std::int64_t evaluation_size =
-      0;                      ///< Side of the centre crop that is measured, and mined, on. 0: input_size. Only googlenet takes others.
-  std::int64_t channels = 0;  ///< 1: grey, 3: colour. 0: grey for characters, else colour.
+  std::string pooling = "average";   ///< Of googlenet's last layer: average, max or both.
+  std::int64_t input_size = 0;       ///< Side of what the network sees. 0: the backbone's own.
+  std::int64_t image_size = 0;       ///< Side that images are scaled to before cropping. 0: 9/8 of input_size; googlenet at least 256.
+  std::int64_t evaluation_size = 0;  ///< Side of the centre crop to measure and to mine on. 0: input_size. Others: googlenet only.
+  std::int64_t channels = 0;         ///< 1: grey, 3: colour. 0: grey for characters, else colour.
 
   std::string system = "triplet-fanng-global-adaptive";
   std::int64_t epochs = 8;
