@@ -152,7 +152,7 @@ EmbeddedImages embed_images(const TrainConfig& config, const std::filesystem::pa
   with_weights.weights.clear();
   const Network network(with_weights);
   load_into(*network.model, read_weights(weights), {.source = weights.string()});
-  ImageStore store(dataset, network.store_options(config));
+  ImageStore store(dataset, network.store_options(with_weights));
   store.check_all(progress);
   DeviceImages images(store, network.device);
   torch::Tensor embeddings = network.embed(images, progress, "embedding").cpu();
