@@ -13,7 +13,7 @@ usage: scripts/reproduce.sh DATASET --output DIR [options] [-- SETTINGS...]
   DATASET            cub200, cars196, omniglot or glyphs: settings are those of recipes/DATASET.toml
   --data-root DIR    where the data set is; not for glyphs
   --weights FILE     weights of the network to start from; needed for cub200 and cars196
-  --output DIR       where runs, results.md and report.html go
+  --output DIR       where runs, results.md (the parts asked for last) and report.html go
   --seeds 1,2,3      a run each, of every row and study
   --study-seeds ...  others for the studies of kappa and mined triplets; default: as --seeds
   --epochs N         default: the recipe's
@@ -215,15 +215,21 @@ device_of() { # LOG
 declare -A job_run=() job_started=()
 failed=() trained=0 finished=0 number=0
 
-stop() { # SIGNAL STATUS
+# Time spent, over all calls.
+SECONDS=0
+earlier=0
+while read -r seconds; do earlier=$((earlier + seconds)); done < <(cat "$output/logs/seconds" 2>/dev/null)
+[ $tables_only = yes ] || trap 'echo "$SECONDS" >>"$output/logs/seconds"' EXIT
+
+stop() { # STATUS
   trap '' INT TERM HUP
   [ ${#job_run[@]} -eq 0 ] || { say "stopping; runs under way are saved"; kill -TERM "${!job_run[@]}" 2>/dev/null; wait "${!job_run[@]}" 2>/dev/null; }
   say "stopped; the same command goes on"
-  exit "$2"
+  exit "$1"
 }
-trap 'stop INT 130' INT
-trap 'stop TERM 143' TERM
-trap 'stop HUP 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+trap 'stop 129' HUP
 
 start_run() { # RUN
   local run=$1 log=$output/logs/${1//\//-}.log
@@ -303,7 +309,7 @@ results() {
   printf -- '- Seeds: %s; of the studies: %s\n' "$seeds" "$study_seeds"
   printf -- '- Device: %s\n' "$(lines_of_runs 4)"
   printf -- '- Commit: %s\n' "$(lines_of_runs 3)"
-  printf -- '- Wall time: %s s, in which %s runs were trained, %s at a time; %s were finished before\n' "$SECONDS" "$trained" "$jobs" "$finished"
+  printf -- '- Wall time: %s s over all calls; %s s in the last one, which trained %s runs, %s at a time, and found %s finished\n' $((earlier + SECONDS)) "$SECONDS" "$trained" "$jobs" "$finished"
   for run in "${failed[@]}"; do printf -- '- Failed: %s: %s\n' "$run" "$(tail -n 1 "logs/${run//\//-}.log")"; done
   section rows "The table" "${paper[@]}"
   section convergence "Convergence: random triplets, kappa by schedule, kappa by the controller" --by-epoch

@@ -263,10 +263,14 @@ std::string results_table(const Comparison& comparison, const std::string& paper
 }
 
 std::string course_table(const Comparison& comparison, const Course& course) {
+  // Of groups of one system, columns are called by what sets them apart.
+  const std::string system = comparison.groups.front().system + ", ";
+  const bool same = std::all_of(comparison.groups.begin(), comparison.groups.end(),
+                                [&](const RunGroup& group) { return group.name.starts_with(system); });
   std::set<std::int64_t> epochs;
   Cells heading = {"epoch"};
   for (const RunGroup& group : comparison.groups) {
-    heading.push_back(group.name);
+    heading.push_back(same ? group.name.substr(system.size()) : group.name);
     for (const auto& [epoch, figures] : group.by_epoch)
       if (figures.contains(course.name)) epochs.insert(epoch);
   }

@@ -144,6 +144,8 @@ TEST_F(Compare, ShowsTheCourseOfEveryGroupSideBySide) {
                           HasSubstr("|     2 |                50.00 |              - |"), HasSubstr("Training error"),
                           HasSubstr("Validation error"), HasSubstr("Kappa by epoch")));
   EXPECT_EQ(nlohmann::json::parse(comparison_json(comparison, {.by_epoch = true})).at("groups").at(0).at("by_epoch").size(), 3U);
+  const Comparison one_system = compare({make("c", {.more = "kappa = 4\n"}), make("d", {.more = "kappa = 16\n"})});
+  EXPECT_THAT(comparison_tables(one_system, {.by_epoch = true}), HasSubstr("| epoch | kappa 4 | kappa 16 |"));
 }
 
 TEST_F(Compare, ShowsTheTripletsOfTheSameAnchorsAtTheEpochsKept) {
