@@ -135,8 +135,10 @@ add() { # PART RUN SETTINGS
 
 epochs_of_recipe=$(sed -n 's/^epochs *= *\([0-9]*\).*/\1/p' "$recipe")
 last_epoch=${epochs:-${epochs_of_recipe:-20}}
-save=""
-for epoch in $shown_epochs; do [ "$epoch" -gt "$last_epoch" ] || save+="${save:+,}$epoch"; done
+# The run whose triplets are shown lasts until the last of their epochs, unless --epochs says otherwise.
+longer="" save=""
+[ -n "$epochs" ] || [ "$last_epoch" -ge "${shown_epochs##* }" ] || longer=" --epochs ${shown_epochs##* }"
+for epoch in $shown_epochs; do [ -z "$longer" ] && [ "$epoch" -gt "$last_epoch" ] || save+="${save:+,}$epoch"; done
 
 for seed in ${seeds//,/ }; do
   for system in ${systems//,/ }; do
@@ -147,7 +149,7 @@ for seed in ${seeds//,/ }; do
   done
 done
 # Shorter runs have their triplets at epochs that the program chooses.
-has_part triplets && add triplets "triplets/seed-${seeds%%,*}" "$alone --seed ${seeds%%,*}${save:+ --save-epochs $save}"
+has_part triplets && add triplets "triplets/seed-${seeds%%,*}" "$alone --seed ${seeds%%,*}$longer${save:+ --save-epochs $save}"
 for seed in ${study_seeds//,/ }; do
   has_part kappa && for kappa in $kappas; do
     add kappa "kappa/$kappa/seed-$seed" "--system $hand_tuned --kappa $kappa --kappa-factor 1 --kappa-floor 1 --seed $seed"
