@@ -99,8 +99,10 @@ TEST_F(Reproduce, PrintsTheCommandsOfAllRowsAndStudies) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 8 * 3 + 1 + (4 + 6) * 3);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("--kappa 64 --kappa-factor 1"), HasSubstr("--mined-fraction 0.6"),
-                                 HasSubstr("--save-epochs 4,8 "), HasSubstr("--validation-classes 0 ")));
+                                 HasSubstr("--epochs 16 --save-epochs 4,8,12,16 "), HasSubstr("--validation-classes 0 ")));
   EXPECT_FALSE(std::filesystem::exists(result("")));
+  EXPECT_THAT(run({"--dry-run", "--epochs", "8"}).out,
+              HasSubstr("--save-epochs 4,8 "));  // what was asked for goes before the paper's epochs
   EXPECT_THAT(run({"--dry-run"}, {"--validation-classes", "0.2"}).out, Not(HasSubstr("--validation-classes 0 ")));
 }
 
