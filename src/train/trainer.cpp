@@ -292,17 +292,19 @@ bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t numbe
 
   ++record_.steps;
   record_.images += count;
-  const double value = loss.value.item<double>();
+  optimizer_->zero_gradients();
+  loss.value.backward();
+  // Looked at only now, and both at once: the device has work while the host waits for it.
+  const torch::Tensor seen = torch::stack({loss.value.detach().to(torch::kFloat64), loss.active.to(torch::kFloat64)}).cpu();
+  const double value = seen[0].item<double>();
   if (!std::isfinite(value)) {
     ++record_.skipped_steps;
     return false;
   }
-  optimizer_->zero_gradients();
-  loss.value.backward();
   const double share = (static_cast<double>(number) + 0.5) / static_cast<double>(plan_.batches());
   optimizer_->step(learning_rate(static_cast<double>(record_.epoch - 1) + share));
   record_.loss_sum += value;
-  record_.active += loss.active.item<std::int64_t>();
+  record_.active += static_cast<std::int64_t>(seen[1].item<double>());
   record_.terms += loss.terms;
   pending_.push_back({.value = {}, .active = {}, .parts = loss.parts, .squared_distances = loss.squared_distances});
   return true;
