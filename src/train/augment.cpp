@@ -7,8 +7,10 @@
 #include <cmath>
 #include <vector>
 
+#include "model/cuda/cut_out.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/random.h"
+#include "train/upload.h"
 
 namespace smartmine {
 namespace {
@@ -81,7 +83,7 @@ torch::Tensor gather(const torch::Tensor& images, const torch::Tensor& rows, con
 
 torch::Tensor to_device(std::vector<float>& values, std::int64_t columns, const torch::Device& device) {
   const auto count = static_cast<std::int64_t>(values.size());
-  return torch::from_blob(values.data(), {count / columns, columns}, torch::kFloat32).clone().to(device);
+  return upload(torch::from_blob(values.data(), {count / columns, columns}, torch::kFloat32), device);
 }
 
 }  // namespace
@@ -109,8 +111,8 @@ void Augmenter::check(const torch::Tensor& images, std::int64_t size) const {
 
 torch::Tensor Augmenter::preprocess(const torch::Tensor& pixels, torch::ScalarType type) const {
   const torch::Tensor ordered = input_.bgr ? pixels.flip(1) : pixels;
-  const std::vector<float> means(input_.mean.begin(), input_.mean.begin() + input_.channels);
-  const torch::Tensor mean = torch::tensor(means).to(pixels.device()).view({1, -1, 1, 1});
+  std::vector<float> means(input_.mean.begin(), input_.mean.begin() + input_.channels);
+  const torch::Tensor mean = to_device(means, input_.channels, pixels.device()).view({1, -1, 1, 1});
   // In float32 first: bfloat16 has no room for 255 minus a mean.
   const torch::Tensor scaled = ordered.to(torch::kFloat32).sub_(mean).mul_(input_.scale).to(type);
   return scaled.contiguous(scaled.is_cpu() ? torch::MemoryFormat::Contiguous : torch::MemoryFormat::ChannelsLast);
@@ -137,13 +139,18 @@ torch::Tensor Augmenter::training(const torch::Tensor& images, std::uint64_t epo
       values.push_back(static_cast<float>(value));
   }
   const torch::Tensor plan = to_device(values, 4, images.device());
+  torch::Tensor factors;
+  if (options_.colour_jitter > 0) {
+    std::vector<float> drawn = draw_jitter(options_, epoch, keys);
+    factors = to_device(drawn, 3, images.device());
+  }
+  if (cuda::cuts_out(images, type)) return cuda::cut_out(images, plan, resized, factors, input_, size);
+
   const torch::Tensor steps = torch::arange(size, plan.options()).unsqueeze(0);
   const torch::Tensor x = plan.narrow(1, 0, 1) + steps * plan.narrow(1, 1, 1);
   const torch::Tensor y = plan.narrow(1, 2, 1) + steps * plan.narrow(1, 3, 1);
   const auto finish = [&](const torch::Tensor& cut) {
-    if (options_.colour_jitter == 0) return preprocess(cut, type);
-    std::vector<float> factors = draw_jitter(options_, epoch, keys);
-    return preprocess(jitter(cut.to(torch::kFloat32), to_device(factors, 3, cut.device())), type);
+    return preprocess(factors.defined() ? jitter(cut.to(torch::kFloat32), factors) : cut, type);
   };
   if (!resized) return finish(gather(images, y.to(torch::kInt64), x.to(torch::kInt64)).permute({0, 3, 1, 2}));
 
@@ -161,6 +168,10 @@ torch::Tensor Augmenter::evaluation(const torch::Tensor& images, torch::ScalarTy
   const std::int64_t size = options_.evaluation_size == 0 ? input_.size : options_.evaluation_size;
   check(images, size);
   const std::int64_t top = (images.size(1) - size) / 2, left = (images.size(2) - size) / 2;
+  if (cuda::cuts_out(images, type)) {
+    std::vector<float> plan = {static_cast<float>(left), 1, static_cast<float>(top), 1};
+    return cuda::cut_out(images, to_device(plan, 4, images.device()), /*interpolate=*/false, {}, input_, size);
+  }
   return preprocess(images.narrow(1, top, size).narrow(2, left, size).permute({0, 3, 1, 2}), type);
 }
 

@@ -11,6 +11,7 @@
 #include "smartmine/model/embed.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/train/embed_images.h"
+#include "train/upload.h"
 
 namespace smartmine {
 namespace {
@@ -84,8 +85,8 @@ torch::Tensor DeviceImages::get(std::span<const std::uint32_t> items) {
     const std::vector<std::size_t> wide(items.begin(), items.end());
     return from_store(wide);
   }
-  const std::vector<std::int64_t> index(items.begin(), items.end());
-  return all_.index_select(0, torch::tensor(index, torch::kInt64).to(device_));
+  std::vector<std::int64_t> index(items.begin(), items.end());
+  return all_.index_select(0, upload(torch::from_blob(index.data(), {static_cast<std::int64_t>(index.size())}, torch::kInt64), device_));
 }
 
 void DeviceImages::prefetch(std::span<const std::uint32_t> items) {

@@ -26,6 +26,7 @@
 #include "train/network.h"
 #include "train/optimizer.h"
 #include "train/report_files.h"
+#include "train/upload.h"
 
 namespace smartmine {
 namespace {
@@ -283,10 +284,10 @@ bool Trainer::Work::step(std::span<const std::uint32_t> items, std::size_t numbe
   }
   EmbeddingModel& model = *network_.model;
   model.seed_dropout(epoch_seed(config_.seed ^ number, kDropout, record_.epoch));
+  const torch::Tensor both = upload(torch::from_blob(labels.data(), {2, count}, torch::kInt64), network_.device);
   const torch::Tensor pixels = training_images_->get(items);
   const torch::Tensor images = network_.augmenter.training(pixels, static_cast<std::uint64_t>(record_.epoch), keys, network_.type);
   const torch::Tensor embedded = system_.unit_norm ? model.forward(images) : model.raw(images);
-  const torch::Tensor both = torch::from_blob(labels.data(), {2, count}, torch::kInt64).to(network_.device, false, /*copy=*/true);
   const BatchLoss loss =
       system_.loss(embedded, {.host = std::span(labels).first(items.size()), .device = both[0], .items = both[1]}, config_);
 

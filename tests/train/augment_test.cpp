@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "model/cuda/cut_pixel.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/random.h"
 
@@ -203,6 +204,86 @@ TEST(Augmenter, JittersGreyImagesWithoutSaturation) {
   const torch::Tensor bright = (image.view({-1}).to(torch::kFloat64) * brightness).clamp(0, 255);
   const torch::Tensor expected = (bright.mean() + contrast * (bright - bright.mean())).clamp(0, 255);
   EXPECT_LT((out - expected).abs().max().item<double>(), 0.02);
+}
+
+/// An input made pixel by pixel with the functions that the kernels of a GPU are made of.
+torch::Tensor cut_by_pixels(const torch::Tensor& images, const cuda::CutShape& shape, const cuda::CutPlan& plan,
+                            const std::vector<float>& factors) {
+  torch::Tensor result = torch::empty({images.size(0), 3, shape.size, shape.size});
+  for (std::int64_t image = 0; image < images.size(0); ++image) {
+    const auto* pixels = images[image].data_ptr<std::uint8_t>();
+    float middle = 0;
+    for (int row = 0; row < shape.size; ++row)
+      for (int column = 0; column < shape.size; ++column)
+        middle += cuda::grey_of(cuda::away_from(0, cuda::sample(pixels, shape, plan, row, column), factors[0])) /
+                  static_cast<float>(shape.size * shape.size);
+    for (int row = 0; row < shape.size; ++row) {
+      for (int column = 0; column < shape.size; ++column) {
+        const cuda::Colour colour = cuda::jitter(cuda::sample(pixels, shape, plan, row, column), factors.data(), middle);
+        const cuda::Colour input = cuda::as_input(colour, shape);
+        for (int c = 0; c < 3; ++c) result[image][c][row][column] = input.v[c];
+      }
+    }
+  }
+  return result;
+}
+
+TEST(CutPixels, InterpolateAsTorchDoes) {
+  torch::manual_seed(3);
+  const torch::Tensor images = torch::randint(256, {2, kHeight, kWidth, 3}, torch::kUInt8);
+  const cuda::CutShape shape{.height = kHeight, .width = kWidth, .size = kSize, .interpolate = true, .bgr = false, .mean = {}, .scale = 1};
+  for (const cuda::CutPlan plan : {cuda::CutPlan{0.4F, 1.7F, 0.6F, 1.4F}, cuda::CutPlan{13.8F, -1.7F, 0.1F, 1.69F}}) {
+    const torch::Tensor steps = torch::arange(kSize, torch::kFloat32);
+    const torch::Tensor x = (plan.x + steps * plan.step_x) * (2.0 / kWidth) - 1, y = (plan.y + steps * plan.step_y) * (2.0 / kHeight) - 1;
+    const torch::Tensor grid = torch::stack({x.view({1, -1}).expand({kSize, kSize}), y.view({-1, 1}).expand({kSize, kSize})}, 2);
+    const torch::Tensor expected =
+        torch::grid_sampler(images.permute({0, 3, 1, 2}).to(torch::kFloat32), grid.unsqueeze(0).expand({2, kSize, kSize, 2}), 0, 1, false);
+    EXPECT_TRUE(torch::allclose(cut_by_pixels(images, shape, plan, {1, 1, 1}), expected, 1e-4, 1e-2));
+  }
+}
+
+TEST(CutPixels, AreTheMiddleOfTheImageAsTheEvaluationHasIt) {
+  InputFormat input = kPlain;
+  input.bgr = true;
+  input.mean = {1, 2, 3};
+  input.scale = 0.5F;
+  const cuda::CutShape shape{
+      .height = kHeight, .width = kWidth, .size = kSize, .interpolate = false, .bgr = true, .mean = {1, 2, 3}, .scale = 0.5F};
+  EXPECT_TRUE(
+      torch::allclose(cut_by_pixels(coordinates(2), shape, {3, 1, 2, 1}, {1, 1, 1}), Augmenter(input, {}).evaluation(coordinates(2))));
+}
+
+TEST(CutPixels, ChangeBrightnessThenContrastThenSaturation) {
+  const cuda::Colour colour{{100, 200, 50}};
+  const float factors[3] = {1.2F, 0.5F, 0.8F};
+  const cuda::Colour result = cuda::jitter(colour, factors, 90);
+  // 120, 240, 60; 105, 165, 75; grey of these is 136.8.
+  EXPECT_NEAR(result.v[0], 136.8 + (105 - 136.8) * 0.8, 1e-3);
+  EXPECT_NEAR(result.v[1], 136.8 + (165 - 136.8) * 0.8, 1e-3);
+  EXPECT_NEAR(result.v[2], 136.8 + (75 - 136.8) * 0.8, 1e-3);
+}
+
+TEST(Augmenter, GivesTheSameOnAGpuInBfloat16) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
+  torch::manual_seed(3);
+  const torch::Tensor images = torch::randint(256, {5, 40, 44, 3}, torch::kUInt8);
+  InputFormat input{.size = 32, .channels = 3, .bgr = true, .mean = {104, 117, 123}};
+  for (const Crop crop : {Crop::kCentre, Crop::kRandom, Crop::kRandomResized}) {
+    for (const double colour_jitter : {0.0, 0.4}) {
+      const Augmenter augmenter(input, {.crop = crop, .colour_jitter = colour_jitter});
+      const Keys keys = {4, 8, 15, 16, 23};
+      const torch::Tensor expected = augmenter.training(images, 2, keys);
+      const torch::Tensor own = augmenter.training(images.to(torch::kCUDA), 2, keys, torch::kBFloat16);
+      EXPECT_TRUE(own.is_contiguous(torch::MemoryFormat::ChannelsLast));
+      EXPECT_LE((own.to(torch::kCPU, torch::kFloat32) - expected).abs().max().item<float>(), 0.51F);  // half a step of bfloat16 at 128
+      EXPECT_LE(
+          (augmenter.evaluation(images.to(torch::kCUDA), torch::kBFloat16).to(torch::kCPU, torch::kFloat32) - augmenter.evaluation(images))
+              .abs()
+              .max()
+              .item<float>(),
+          0.51F);
+    }
+  }
 }
 
 TEST(Augmenter, NamesBadArguments) {

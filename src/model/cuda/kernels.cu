@@ -225,6 +225,48 @@ __global__ void __launch_bounds__(kThreads)
   if (inside) store(result + pixel * channels + channel, out);
 }
 
+__device__ CutPlan plan_of(const float* plans, std::int64_t plan_stride, std::int64_t image) {
+  const float* plan = plans + image * plan_stride;
+  return {plan[0], plan[1], plan[2], plan[3]};
+}
+
+// A block an image; threads take every 256th pixel, and their sums are added in the same order always.
+__global__ void __launch_bounds__(kThreads)
+    mean_grey_kernel(const std::uint8_t* __restrict__ images, const float* __restrict__ plans, std::int64_t plan_stride,
+                     const float* __restrict__ factors, float* __restrict__ middles, CutShape shape) {
+  __shared__ float sums[kThreads];
+  const std::int64_t image = blockIdx.x;
+  const std::uint8_t* pixels = images + image * shape.height * shape.width * 3;
+  const CutPlan plan = plan_of(plans, plan_stride, image);
+  const float brightness = factors[3 * image];
+  float sum = 0;
+  for (int pixel = static_cast<int>(threadIdx.x); pixel < shape.size * shape.size; pixel += kThreads)
+    sum += grey_of(away_from(0, sample(pixels, shape, plan, pixel / shape.size, pixel % shape.size), brightness));
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) middles[image] = sums[0] / static_cast<float>(shape.size * shape.size);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    cut_out_kernel(const std::uint8_t* __restrict__ images, const float* __restrict__ plans, std::int64_t plan_stride,
+                   const float* __restrict__ factors, const float* __restrict__ middles, __nv_bfloat16* __restrict__ result, CutShape shape,
+                   std::int64_t total) {
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (thread >= total) return;
+  const int area = shape.size * shape.size;
+  const std::int64_t image = thread / area;
+  const int pixel = static_cast<int>(thread - image * area);
+  Colour colour = sample(images + image * shape.height * shape.width * 3, shape, plan_of(plans, plan_stride, image), pixel / shape.size,
+                         pixel % shape.size);
+  if (factors != nullptr) colour = jitter(colour, factors + 3 * image, middles[image]);
+  const Colour input = as_input(colour, shape);
+  for (int c = 0; c < 3; ++c) result[3 * thread + c] = __float2bfloat16_rn(input.v[c]);
+}
+
 unsigned blocks(std::int64_t threads) { return static_cast<unsigned>((threads + kThreads - 1) / kThreads); }
 
 dim3 pixel_block(std::int64_t channels) {
@@ -281,6 +323,15 @@ void channel_norm(const BFloat16Bits* x, BFloat16Bits* y, const NormShape& shape
 
 void channel_norm_gradient(const BFloat16Bits* x, const BFloat16Bits* dy, BFloat16Bits* dx, const NormShape& shape, cudaStream_t stream) {
   launch_norm<true>(x, dy, dx, shape, stream);
+}
+
+void cut_out(const std::uint8_t* images, std::int64_t count, const float* plans, std::int64_t plan_stride, const float* factors,
+             float* middles, BFloat16Bits* result, const CutShape& shape, cudaStream_t stream) {
+  if (factors != nullptr)
+    mean_grey_kernel<<<static_cast<unsigned>(count), kThreads, 0, stream>>>(images, plans, plan_stride, factors, middles, shape);
+  const std::int64_t threads = count * shape.size * shape.size;
+  cut_out_kernel<<<blocks(threads), kThreads, 0, stream>>>(images, plans, plan_stride, factors, middles,
+                                                           reinterpret_cast<__nv_bfloat16*>(result), shape, threads);
 }
 
 }  // namespace smartmine::cuda

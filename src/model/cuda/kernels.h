@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "model/cuda/cut_pixel.h"
+
 // What a network without batch norm does between its convolutions, in bfloat16 and channels last, eight channels a thread. Sums are taken
 // in float32 and in a fixed order, so the same input gives the same output. All pointers are on the device, at multiples of 16 bytes, and
 // channels and strides are multiples of 8.
@@ -38,5 +40,10 @@ struct NormShape {
 constexpr float kNormBeta = 0.75F;
 void channel_norm(const BFloat16Bits* x, BFloat16Bits* y, const NormShape& shape, cudaStream_t stream);
 void channel_norm_gradient(const BFloat16Bits* x, const BFloat16Bits* dy, BFloat16Bits* dx, const NormShape& shape, cudaStream_t stream);
+
+/// `count` images as a network's input. Plans are `plan_stride` values apart, 4 or 0; `factors`, three an image, may be null; `middles` is
+/// room for a value an image if they are not.
+void cut_out(const std::uint8_t* images, std::int64_t count, const float* plans, std::int64_t plan_stride, const float* factors,
+             float* middles, BFloat16Bits* result, const CutShape& shape, cudaStream_t stream);
 
 }  // namespace smartmine::cuda
