@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Set-up, build and all tests; then the report page's in a browser, and the quicker tests again under AddressSanitizer with UBSan and under
-# ThreadSanitizer.
+# ThreadSanitizer. Left out: the label slowest, for ctest --preset dev -L slowest.
 #   scripts/test.sh [--quick]        --quick leaves the browser and the sanitizers out
 # Works on a bare Debian 12 or Ubuntu 24.04 and in a fresh clone. JOBS sets how many jobs run at once (all cores).
 set -euo pipefail
@@ -35,7 +35,7 @@ build_and_test() {
   ctest --preset "$preset" -j "$jobs" --no-tests=error "$@" 2>&1 | tee "$results/$preset"
 }
 
-build_and_test dev '-O2 -g1 -DNDEBUG' all
+build_and_test dev '-O2 -g1 -DNDEBUG' all -LE slowest
 if [ "$quick" = no ]; then
   echo "== page =="
   scripts/test-page.sh

@@ -13,8 +13,8 @@ smartmine_page_begin:
 smartmine_page_end:
   .popsection
 )");
-extern "C" const char smartmine_page_begin[];  // NOLINT(cppcoreguidelines-avoid-c-arrays)
-extern "C" const char smartmine_page_end[];    // NOLINT(cppcoreguidelines-avoid-c-arrays)
+extern "C" const char smartmine_page_begin[];  // NOLINT(cppcoreguidelines-avoid-c-arrays,readability-identifier-naming)
+extern "C" const char smartmine_page_end[];    // NOLINT(cppcoreguidelines-avoid-c-arrays,readability-identifier-naming)
 #endif
 
 namespace smartmine::app {

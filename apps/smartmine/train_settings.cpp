@@ -83,7 +83,7 @@ DataSplits load_run_data(const TrainConfig& config) {
 }
 
 std::filesystem::path model_of(const RunDirectory& run) {
-  const std::filesystem::path model = run.model_path();
+  std::filesystem::path model = run.model_path();
   if (!std::filesystem::exists(model)) throw IoError(fmt::format("{}: this run has no checkpoint yet", run.path().string()));
   return model;
 }

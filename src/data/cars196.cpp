@@ -86,7 +86,7 @@ DataSplits from_csv(const fs::path& root, const fs::path& file) {
   const std::size_t path_column = table.column("path");
   const std::size_t label_column = table.column("label");
   const std::size_t name_column = table.column("class_name");
-  if (path_column == CsvTable::npos || label_column == CsvTable::npos)
+  if (path_column == CsvTable::kNoColumn || label_column == CsvTable::kNoColumn)
     refuse_line(file, 1, "the header must name the columns path and label, and may name class_name");
   Collector collector(root);
   for (const CsvTable::Row& row : table.rows()) {
@@ -94,7 +94,7 @@ DataSplits from_csv(const fs::path& root, const fs::path& file) {
     if (!parse_number(row.fields[label_column], annotation.label))
       refuse_line(file, row.line, fmt::format("the label is {}; it must be a class number from 1", in_quotes(row.fields[label_column])));
     collector.add(file, "line", annotation, {""});
-    if (name_column != CsvTable::npos) collector.set_name(annotation.label, row.fields[name_column]);
+    if (name_column != CsvTable::kNoColumn) collector.set_name(annotation.label, row.fields[name_column]);
   }
   return std::move(collector).splits();
 }

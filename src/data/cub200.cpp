@@ -107,6 +107,7 @@ DataSplits load_cub200(const fs::path& given_root) {
   }
 
   std::vector<std::int64_t> numbers;
+  numbers.reserve(classes.size());
   for (const NumberedText& each : classes) numbers.push_back(each.number);
   std::sort(numbers.begin(), numbers.end());
   const std::int64_t last_training = numbers[(numbers.size() + 1) / 2 - 1];

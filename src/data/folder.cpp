@@ -66,7 +66,7 @@ DataSplits read_table(const fs::path& path) {
   const std::size_t path_column = table.column("path");
   const std::size_t label_column = table.column("label");
   const std::size_t split_column = table.column("split");
-  if (path_column == CsvTable::npos || label_column == CsvTable::npos)
+  if (path_column == CsvTable::kNoColumn || label_column == CsvTable::kNoColumn)
     refuse_line(path, 1, "the header must name the columns path and label, and may name split, as in path,label,split");
   if (table.rows().empty()) throw IoError(fmt::format("{}: has a header and no rows", path.string()));
 
@@ -91,7 +91,7 @@ DataSplits read_table(const fs::path& path) {
     if (!fs::exists(status))
       refuse_line(path, row.line, fmt::format("there is no file {}; paths are below the table's folder", in_quotes(image)));
     if (fs::is_directory(status)) refuse_line(path, row.line, fmt::format("{} is a folder, not an image", in_quotes(image)));
-    if (split_column != CsvTable::npos) {
+    if (split_column != CsvTable::kNoColumn) {
       const std::string& split = row.fields[split_column];
       const auto found = std::find(kSplits.begin(), kSplits.end(), split == "val" ? "validation" : split);
       if (found == kSplits.end())
@@ -100,7 +100,7 @@ DataSplits read_table(const fs::path& path) {
     }
     contents.items.push_back({image, labels.at(row.fields[label_column]), 0});
   }
-  if (split_column == CsvTable::npos) return split_in_halves(std::move(contents), path);
+  if (split_column == CsvTable::kNoColumn) return split_in_halves(std::move(contents), path);
 
   for (const std::size_t split : {0, 1})
     if (members[split].empty()) throw IoError(fmt::format("{}: no row has the split {}", path.string(), kSplits[split]));

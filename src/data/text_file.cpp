@@ -135,7 +135,7 @@ CsvTable::CsvTable(const std::filesystem::path& path) {
 std::size_t CsvTable::column(std::string_view name) const {
   for (std::size_t i = 0; i < header_.size(); ++i)
     if (lower(header_[i]) == name) return i;
-  return npos;
+  return kNoColumn;
 }
 
 }  // namespace smartmine

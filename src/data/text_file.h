@@ -42,8 +42,8 @@ class CsvTable {
   /// Throws IoError naming the line of whatever is wrong: no header, a row of another length, an open quote.
   explicit CsvTable(const std::filesystem::path& path);
 
-  /// Place of a column by its name, whatever its case; npos if there is none.
-  static constexpr std::size_t npos = static_cast<std::size_t>(-1);
+  /// Place of a column by its name, whatever its case; kNoColumn if there is none.
+  static constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
   std::size_t column(std::string_view name) const;
 
   struct Row {

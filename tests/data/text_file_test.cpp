@@ -38,7 +38,7 @@ TEST(CsvTable, ReadsQuotesBlankLinesAndWindowsLineEnds) {
   const CsvTable table(folder / "t.csv");
   EXPECT_EQ(table.column("path"), 0U);
   EXPECT_EQ(table.column("label"), 1U);
-  EXPECT_EQ(table.column("split"), CsvTable::npos);
+  EXPECT_EQ(table.column("split"), CsvTable::kNoColumn);
   ASSERT_EQ(table.rows().size(), 4U);
   EXPECT_THAT(table.rows()[0].fields, ElementsAre("a, b.png", "the \"big\" one"));
   EXPECT_THAT(table.rows()[1].fields, ElementsAre("c.png", "x"));

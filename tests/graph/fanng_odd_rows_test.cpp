@@ -172,15 +172,15 @@ TEST(FanngOnManyOddRows, TakesAHandfulOfTightClusters) {
   for (const double radius : {1e-2, 1e-4, 1e-6}) check_tight_clusters(6000, radius, Start::kPartition);
 }
 
-TEST(FanngInTightClustersSlow, IsBuiltFromAPartition) {
+TEST(FanngInTightClustersSlowest, IsBuiltFromAPartition) {
   for (const double radius : {1e-4, 1e-6}) check_tight_clusters(30000, radius, Start::kPartition);
 }
 
-TEST(FanngInTightClustersSlow, IsBuiltFromThePreviousGraph) {
+TEST(FanngInTightClustersSlowest, IsBuiltFromThePreviousGraph) {
   for (const double radius : {1e-4, 1e-6}) check_tight_clusters(30000, radius, Start::kPrevious);
 }
 
-TEST(FanngInTightClustersSlow, IsBuiltFromRandomEdges) {
+TEST(FanngInTightClustersSlowest, IsBuiltFromRandomEdges) {
   for (const double radius : {1e-4, 1e-6}) check_tight_clusters(3000, radius, Start::kRandom);
 }
 
