@@ -86,7 +86,7 @@ esac
 [ -n "$output" ] || fail_usage "--output is missing"
 each_of() { # NAME LIST ALLOWED
   local one
-  [[ "$2" =~ ^[^,]+(,[^,]+)*$ ]] || fail_usage "$1 is '$2'; it must be names with commas between them"
+  [[ "$2" =~ ^[^,[:blank:]]+(,[^,[:blank:]]+)*$ ]] || fail_usage "$1 is '$2'; it must be names with commas between them"
   for one in ${2//,/ }; do
     [[ ",$3," == *",$one,"* ]] || fail_usage "$1 has '$one'; it may have ${3//,/, }"
   done
@@ -172,9 +172,10 @@ free=(--threads "$threads")  # they change nothing that is computed
 [ -z "$data_root" ] || free+=(--data-root "$(realpath "$data_root")")
 output=$(realpath -m "$output")
 recipe_sum=$(cksum <"$recipe")
+weights_sum=$([ -z "$weights" ] || [ $tables_only = yes ] || cksum <"$weights")
 
-# What a finished run was made by; if that is the same now, there is nothing to do. The program itself compares settings when it resumes.
-key_of() { echo "${shared[*]} ${own[$1]} recipe ${recipe_sum% *}"; }
+# What a run is made by, wherever the files are. A finished run made by the same is left as it is; one made by anything else is not touched.
+key_of() { echo "${epochs:+--epochs $epochs }${settings[*]:+${settings[*]} }${own[$1]} recipe ${recipe_sum% *} weights ${weights_sum% *}"; }
 is_finished() { [ -f "$output/$1/reproduced.txt" ] && [ "$(head -n 1 "$output/$1/reproduced.txt")" = "$(key_of "$1")" ]; }
 command_of() { # RUN: into `command`
   # shellcheck disable=SC2206  # several words
@@ -206,9 +207,10 @@ commit=${COMMIT:-$(git -C "$root" describe --always --dirty --abbrev=40 2>/dev/n
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
 device_of() { # LOG
-  case "$(sed -n 's/.*, on \([a-z]*\), into .*/\1/p' "$1" | tail -n 1)" in
+  case "$(sed -n 's/.*, on \([a-z]*\), into .*/\1/p' "$1" | sort -u | paste -sd ' ')" in
     cuda) echo "cuda (${gpu:-unknown})" ;;
     cpu) echo "cpu (${cpu:-unknown}, $threads threads)" ;;
+    "cpu cuda") echo "cpu (${cpu:-unknown}) and cuda (${gpu:-unknown}), one after the other" ;;
     *) echo "unknown" ;;
   esac
 }
@@ -233,12 +235,24 @@ trap 'stop 130' INT
 trap 'stop 143' TERM
 trap 'stop 129' HUP
 
+# Beside each run's log: what it was begun with, and every commit that it was trained by.
 start_run() { # RUN
-  local run=$1 log=$output/logs/${1//\//-}.log
+  local run=$1 record=$output/logs/${1//\//-}
+  local log=$record.log
   # A folder made in the last moment before the end has no settings yet.
   [ -d "$output/$run" ] && [ ! -f "$output/$run/config.toml" ] && [ ! -f "$output/$run/log.jsonl" ] && rm -rf -- "${output:?}/$run"
   command_of "$run"
   mkdir -p "$(dirname "$output/$run")"
+  if [ ! -f "$output/$run/config.toml" ]; then
+    rm -f "$record.commits"
+    key_of "$run" >"$record.key"
+  elif [ -f "$record.key" ] && [ "$(cat "$record.key")" != "$(key_of "$run")" ]; then
+    failed+=("$run")
+    echo "was made with '$(cat "$record.key")', not with '$(key_of "$run")'; move the folder aside to train it anew" >>"$log"
+    say "$run: $(tail -n 1 "$log")"
+    return
+  fi
+  [ "$(tail -n 1 "$record.commits" 2>/dev/null)" = "$commit" ] || echo "$commit" >>"$record.commits"
   say "[$number/${#runs[@]}] $run$([[ " ${command[*]} " == *" --resume "* ]] && echo ", goes on")"
   echo "\$ $(as_typed "${command[@]}")" >>"$log"
   "${guard[@]}" "${command[@]}" >>"$log" 2>&1 &
@@ -258,7 +272,7 @@ end_run() {
   if [ $status -eq 0 ]; then
     # shellcheck disable=SC2206  # several words
     command=(smartmine train "${shared[@]/#$root\//}" ${own[$run]} "${free[@]}" --output "$run")
-    { key_of "$run"; as_typed "${command[@]}"; echo "$commit"; device_of "$log"; date -u +%Y-%m-%dT%H:%M:%SZ; } >"$output/$run/reproduced.part"
+    { key_of "$run"; as_typed "${command[@]}"; paste -sd ' ' "${log%.log}.commits"; device_of "$log"; date -u +%Y-%m-%dT%H:%M:%SZ; } >"$output/$run/reproduced.part"
     mv "$output/$run/reproduced.part" "$output/$run/reproduced.txt"
     trained=$((trained + 1))
     say "$run: done in $((SECONDS - job_started[$pid])) s"
@@ -296,7 +310,7 @@ section() { # PART TITLE OPTIONS...
   shift 2
   has_part "$part" || return 0
   printf '\n## %s\n\n' "$title"
-  if [ -z "$(there "$part")" ]; then echo "No runs yet."; else "$program" compare $(there "$part") "$@" || echo "No table: see above."; fi
+  if [ -z "$(there "$part")" ]; then echo "No runs yet."; else "$program" compare $(there "$part") "$@" || { echo "No table: see above."; touch logs/no-table; }; fi
 }
 lines_of_runs() { # LINE: what that line of reproduced.txt says, over all runs shown
   local run
@@ -326,7 +340,9 @@ results() {
     printf -- '- %s, %s, commit %s: `%s`\n' "$run" "$made_on" "$made_at" "$made_by"
   done
 }
+rm -f logs/no-table
 results >results.md.part && mv results.md.part results.md || failed+=(results.md)
+[ ! -f logs/no-table ] || failed+=("a table of results.md")
 # All but the list of runs, which is for the file.
 sed '/^## Runs$/,$d' results.md
 

@@ -197,7 +197,7 @@ Labelled embed_run(EvalArguments& arguments, const Progress& progress) {
 }
 #endif
 
-void run_eval(const EvalArguments& arguments) {
+void run_eval(EvalArguments arguments) {  // NOLINT(performance-unnecessary-value-param): with torch it is changed
   check(arguments);
   const auto begin = Clock::now();
   ProgressDisplay display(arguments.quiet || arguments.json);

@@ -237,7 +237,7 @@ std::string results_table(const Comparison& comparison, const std::string& paper
   if (with_paper) heading.emplace_back("");
   heading.insert(heading.end(), {"runs", "epochs"});
   for (const Column& column : kMetrics) heading.push_back(fmt::format("{} %", column.heading));
-  heading.emplace_back("seconds a run");
+  heading.emplace_back("seconds in epochs");
   std::vector<Cells> rows = {heading};
   for (const RunGroup& group : comparison.groups) {
     const PaperRow* published = paper_row(group, paper);

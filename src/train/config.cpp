@@ -62,7 +62,7 @@ void TrainConfig::validate() const {
         fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, backbone));
   if (input_size != 0) whole("input_size", input_size, backbone == "googlenet" ? 160 : 16, backbone == "googlenet" ? 448 : 256);
   if (image_size != 0) whole("image_size", image_size, 16, 1024);
-  if (evaluation_size != 0) whole("evaluation_size", evaluation_size, 16, 1024);
+  if (evaluation_size != 0) whole("evaluation_size", evaluation_size, backbone == "googlenet" ? 160 : 16, 1024);
   if (evaluation_size != 0 && backbone != "googlenet" && evaluation_size != input_size)
     throw InvalidArgument(
         fmt::format("evaluation_size is {}; {} only takes images of its input_size, so it must be 0", evaluation_size, backbone));

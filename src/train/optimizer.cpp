@@ -79,20 +79,21 @@ void Optimizer::keep_average(EmbeddingModel& model, double decay) {
   average_decay_ = decay;
   average_steps_ = torch::zeros({1}, torch::kInt64);
   state_.emplace("average steps", average_steps_);
-  for (const auto& [name, parameter] : model.state()) {
-    if (!parameter.requires_grad()) continue;
-    averaged_.push_back(parameter);
-    averages_.push_back(parameter.detach().clone());
-    state_.emplace("average/" + name, averages_.back());
+  for (const auto& [name, tensor] : model.state()) {
+    if (!tensor.is_floating_point()) continue;
+    averaged_.push_back(tensor);
+    averages_.push_back(tensor.detach().clone());
+    average_names_.push_back("average/" + name);
+    state_.emplace(average_names_.back(), averages_.back());
   }
 }
 
 void Optimizer::swap_average() {
   for (std::size_t i = 0; i < averages_.size(); ++i) {
-    const torch::Tensor before = averaged_[i].detach().clone();
-    const torch::NoGradGuard no_grad;
-    averaged_[i].copy_(averages_[i]);
-    averages_[i].copy_(before);
+    const torch::Tensor before = averaged_[i].detach();
+    averaged_[i].set_data(averages_[i]);
+    averages_[i] = before;
+    state_[average_names_[i]] = before;
   }
 }
 

@@ -28,10 +28,11 @@ class Optimizer {
   /// Throws IoError naming the first tensor that is missing or of another shape; `source` is what the message calls the file.
   void load(const NamedTensors& tensors, const std::string& source);
 
-  /// From now on keeps a running average of all parameters, "average/" with their names among the state: each step it moves by 1 - `decay`
-  /// of the way towards them, by more in the first steps, when it would still remember the start.
+  /// From now on keeps a running average of all parameters and buffers, "average/" with their names among the state: each step it moves by
+  /// 1 - `decay` of the way towards them, by more in the first steps, when it would still remember the start.
   void keep_average(EmbeddingModel& model, double decay);
-  /// Exchanges parameters and their average, if one is kept: what is measured or saved is then the average. The same again undoes it.
+  /// Exchanges the network's tensors and their average, if one is kept: what is measured or saved is then the average. The same again
+  /// undoes it. Nothing is copied.
   void swap_average();
 
  protected:
@@ -57,7 +58,8 @@ class Optimizer {
 
  private:
   std::vector<Group> groups_;
-  std::vector<torch::Tensor> averaged_, averages_;  // parameters and their averages; empty: none are kept
+  std::vector<torch::Tensor> averaged_, averages_;  // the network's tensors and their averages; empty: none are kept
+  std::vector<std::string> average_names_;          // in the state
   double average_decay_ = 0;
   torch::Tensor average_steps_;  // int64 [1], on the CPU
 };

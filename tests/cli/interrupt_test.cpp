@@ -25,6 +25,7 @@ TEST_P(Interrupt, StopsALongRunWithoutLeavingFiles) {
                    "0.999", "--graph", folder / "g", "--output", folder / "y"});
   ASSERT_TRUE(process.wait_for_error_text("smartmine: ")) << process.wait().err;  // the first progress line
   process.send(GetParam());
+  if (GetParam() == SIGTERM) process.send(GetParam());  // to the process and to its group, say
   const Outcome outcome = process.wait();
   EXPECT_EQ(outcome.status, 128 + GetParam());
   EXPECT_THAT(outcome.err, HasSubstr("smartmine: stopped"));
@@ -33,8 +34,9 @@ TEST_P(Interrupt, StopsALongRunWithoutLeavingFiles) {
   EXPECT_EQ(read_text(folder / "y.ids.npy"), "earlier ids");
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, ::testing::Values(SIGINT, SIGTERM),
-                         [](const auto& signal) { return signal.param == SIGINT ? "CtrlC" : "Terminate"; });
+INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, ::testing::Values(SIGINT, SIGTERM, SIGHUP), [](const auto& signal) {
+  return signal.param == SIGINT ? "CtrlC" : signal.param == SIGTERM ? "Terminate" : "HangUp";
+});
 
 }  // namespace
 }  // namespace smartmine::test

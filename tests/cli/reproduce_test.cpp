@@ -80,7 +80,16 @@ TEST_F(Reproduce, GoesOnWhereItWasStoppedAndEndsWithTheTables) {
   EXPECT_THAT(again.err, HasSubstr("0 runs trained, 5 were finished before, 0 failed"));
   const Outcome other = run({"--epochs", "3", "--seeds", "1", "--systems", "triplet-global", "--only", "rows"});
   EXPECT_EQ(other.status, 1);
-  EXPECT_THAT(other.err, HasSubstr("--epochs is 3, the run has 2"));
+  EXPECT_THAT(other.err, HasSubstr("rows/triplet-global/seed-1: was made with '--epochs 2 "));
+  // A recipe that says anything else, too: what it no longer sets would go unnoticed.
+  const std::string made_by = read_text(result(kRandom) / "reproduced.txt");
+  write_text(folder_ / "recipe.toml", read_text(std::filesystem::path(SMARTMINE_SOURCE) / "recipes/glyphs.toml") + "# more\n");
+  const Outcome changed =
+      run({"--epochs", "2", "--seeds", "1", "--systems", "triplet-global", "--only", "rows", "--recipe", folder_ / "recipe.toml"});
+  EXPECT_EQ(changed.status, 1);
+  EXPECT_THAT(changed.err,
+              AllOf(HasSubstr("rows/triplet-global/seed-1: was made with"), HasSubstr("0 runs trained, 0 were finished before, 1 failed")));
+  EXPECT_EQ(read_text(result(kRandom) / "reproduced.txt"), made_by);
 }
 
 TEST_F(Reproduce, GoesOnAfterARunThatFailsAndSaysSo) {
@@ -116,6 +125,7 @@ TEST_F(Reproduce, RefusesBadInputInOneLine) {
   refused("unexpected argument 'cub200'", {"cub200"});
   refused("unknown option --seed", {"--seed", "1"});
   refused("--only has 'row'", {"--only", "row"});
+  refused("--only is 'rows kappa'", {"--only", "rows kappa"});
   refused("--systems has 'fanng'", {"--systems", "fanng"});
   refused("seeds are '1,1'", {"--seeds", "1,1"});
   refused("seeds are 'a'", {"--seeds", "a"});

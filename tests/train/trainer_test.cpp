@@ -559,6 +559,9 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.input_size = 64; }),
             "input_size is 64; it must be a whole number from 160 to 448");
   EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.input_size = 288, c.evaluation_size = 320; }), "accepted");
+  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.evaluation_size = 24; }),
+            "evaluation_size is 24; it must be a whole number from 160 to 1024");
+  EXPECT_EQ(message([](TrainConfig& c) { c.weight_average = 1; }), "weight_average is 1; it must be at least 0 and less than 1");
   EXPECT_EQ(message([](TrainConfig& c) { c.input_size = 32, c.evaluation_size = 36; }),
             "evaluation_size is 36; small only takes images of its input_size, so it must be 0");
   EXPECT_EQ(message([](TrainConfig& c) { c.hub_limit = 0.5; }), "hub_limit is 0.5; it must be 0 or from 1 to 1e6");
@@ -678,26 +681,33 @@ TEST(AdamWs, AreTheSameAfterTheirStateWasSaved) {
   EXPECT_THAT([&] { second.load(sgd.state(), "file"); }, ThrowsMessage<IoError>(HasSubstr("file: has no tensor 'mean/")));
 }
 
-TEST(Optimizers, KeepARunningAverageOfTheWeights) {
+TEST(Optimizers, KeepARunningAverageOfTheWeightsAndBuffers) {
   const auto model = make_model({.input_size = 16});
   Sgd optimizer(*model, 0.9, 0, 1);
   optimizer.keep_average(*model, 0.5);
-  const torch::Tensor weight = model->state().at("embedding.weight");
-  torch::Tensor expected = weight.detach().clone();
+  const auto values = [&] {
+    NamedTensors all;
+    for (const auto& [name, tensor] : model->state()) all.emplace(name, tensor.detach().clone());
+    return all;
+  };
+  NamedTensors expected = values();
   for (int i = 1; i <= 20; ++i) {
     optimizer.zero_gradients();
-    model->forward(torch::ones({4, 1, 16, 16}) * i).pow(3).sum().backward();
+    model->forward(torch::randn({4, 1, 16, 16}) * i).pow(3).sum().backward();
     optimizer.step(0.1);
     const double decay = std::min(0.5, i / (i + 10.0));
-    expected = decay * expected + (1 - decay) * weight.detach();
+    for (auto& [name, tensor] : expected) tensor = decay * tensor + (1 - decay) * model->state().at(name).detach();
   }
-  const torch::Tensor trained = weight.detach().clone();
-  ASSERT_FALSE(torch::allclose(trained, expected));
+  const NamedTensors trained = values();
+  ASSERT_GT(trained.size(), model->trunk_parameters().size() + model->new_layer_parameters().size()) << "there are no buffers";
   optimizer.swap_average();
-  EXPECT_TRUE(torch::allclose(weight, expected));
-  EXPECT_TRUE(optimizer.state().at("average/embedding.weight").equal(trained));
+  for (const auto& [name, tensor] : model->state()) {
+    EXPECT_TRUE(torch::allclose(tensor, expected.at(name), 1e-4, 1e-6)) << name;
+    EXPECT_FALSE(torch::equal(tensor, trained.at(name))) << name;
+    EXPECT_TRUE(optimizer.state().at("average/" + name).equal(trained.at(name))) << name;
+  }
   optimizer.swap_average();
-  EXPECT_TRUE(weight.equal(trained));
+  for (const auto& [name, tensor] : model->state()) EXPECT_TRUE(tensor.equal(trained.at(name))) << name;
 }
 
 TEST_F(Training, MeasuresAndSavesTheAverageOfWeights) {

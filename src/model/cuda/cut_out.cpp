@@ -3,6 +3,7 @@
 #ifdef SMARTMINE_CUDA
 
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ bool cuts_out(const torch::Tensor& images, torch::ScalarType type) {
 
 torch::Tensor cut_out(const torch::Tensor& images, const torch::Tensor& plan, bool interpolate, const torch::Tensor& factors,
                       const InputFormat& input, std::int64_t size) {
+  const c10::cuda::CUDAGuard guard(images.device());
   const auto on_device = torch::TensorOptions().device(images.device());
   torch::Tensor result =
       torch::empty({images.size(0), 3, size, size}, on_device.dtype(torch::kBFloat16), torch::MemoryFormat::ChannelsLast);

@@ -3,6 +3,7 @@
 #ifdef SMARTMINE_CUDA
 
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
@@ -42,6 +43,7 @@ class Rectified : public torch::autograd::Function<Rectified> {
   static torch::Tensor forward(AutogradContext* context, std::int64_t parts, const torch::Tensor& sum0, const torch::Tensor& sum1,
                                const torch::Tensor& sum2, const torch::Tensor& sum3, const torch::Tensor& bias0, const torch::Tensor& bias1,
                                const torch::Tensor& bias2, const torch::Tensor& bias3) {
+    const c10::cuda::CUDAGuard guard(sum0.device());
     const std::array<torch::Tensor, 8> inputs = {sum0, sum1, sum2, sum3, bias0, bias1, bias2, bias3};
     const auto count = static_cast<std::size_t>(parts);
     std::int64_t channels = 0;
@@ -64,6 +66,7 @@ class Rectified : public torch::autograd::Function<Rectified> {
 
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     const torch::Tensor y = context->get_saved_variables()[0];
+    const c10::cuda::CUDAGuard guard(y.device());
     torch::Tensor dy = gradients[0];
     std::int64_t dy_stride = pixel_stride(dy);
     if (dy_stride == 0) {
@@ -99,6 +102,7 @@ PoolShape shape_of(const torch::Tensor& x, std::int64_t stride, std::int64_t pad
 class MaxPool : public torch::autograd::Function<MaxPool> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, std::int64_t stride, std::int64_t padding) {
+    const c10::cuda::CUDAGuard guard(x.device());
     const PoolShape shape = shape_of(x, stride, padding);
     const std::vector<std::int64_t> sizes = {shape.batch, shape.channels, shape.out_height, shape.out_width};
     torch::Tensor y = empty_image(x, sizes, torch::kBFloat16);
@@ -115,6 +119,7 @@ class MaxPool : public torch::autograd::Function<MaxPool> {
 
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     const torch::Tensor where = context->get_saved_variables()[0];
+    const c10::cuda::CUDAGuard guard(where.device());
     const torch::Tensor dy = channels_last(gradients[0]);
     const torch::Tensor dx = empty_image(dy, context->saved_data["sizes"].toIntVector(), torch::kBFloat16);
     const PoolShape shape = shape_of(dx, context->saved_data["stride"].toInt(), context->saved_data["padding"].toInt());
@@ -127,6 +132,7 @@ class MaxPool : public torch::autograd::Function<MaxPool> {
 class ChannelNorm : public torch::autograd::Function<ChannelNorm> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, double factor) {
+    const c10::cuda::CUDAGuard guard(x.device());
     torch::Tensor y = empty_image(x, x.sizes(), torch::kBFloat16);
     cuda::channel_norm(bits(x), bits(y), {pixels(x), x.size(1), static_cast<float>(factor)}, stream_of(x));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -137,6 +143,7 @@ class ChannelNorm : public torch::autograd::Function<ChannelNorm> {
 
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     const torch::Tensor x = context->get_saved_variables()[0];
+    const c10::cuda::CUDAGuard guard(x.device());
     const torch::Tensor dy = channels_last(gradients[0]);
     const torch::Tensor dx = empty_image(x, x.sizes(), torch::kBFloat16);
     channel_norm_gradient(bits(x), bits(dy), bits(dx), {pixels(x), x.size(1), static_cast<float>(context->saved_data["factor"].toDouble())},
