@@ -78,7 +78,8 @@ TrainConfig resume_config(const RunDirectory& run, const CLI::App& command, cons
 DataSplits load_run_data(const TrainConfig& config) {
   DataSplits splits = load_dataset(config.dataset, config.data_root);
   if (config.validation_classes > 0)
-    splits = hold_out_classes(std::move(splits), {.classes = config.validation_classes, .seed = config.seed});
+    splits =
+        hold_out_classes(std::move(splits), {.classes = config.validation_classes, .block = config.validation_block, .seed = config.seed});
   return splits;
 }
 

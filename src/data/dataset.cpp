@@ -75,6 +75,9 @@ void ValidationOptions::validate() const {
     throw InvalidArgument(fmt::format("validation classes is {}; it must be 0 (none), a share under 1 or a number of classes", classes));
   if (classes >= 1 && classes != std::floor(classes))
     throw InvalidArgument(fmt::format("validation classes is {}; from 1 on it must be a whole number of classes", classes));
+  if (block < 0) throw InvalidArgument(fmt::format("validation block is {}; it must be 0 (drawn) or from 1 on", block));
+  if (block > 0 && classes == 0)
+    throw InvalidArgument(fmt::format("validation block is {}, but no validation classes are asked for", block));
 }
 
 DataSplits hold_out_classes(DataSplits splits, const ValidationOptions& options) {
@@ -92,12 +95,23 @@ DataSplits hold_out_classes(DataSplits splits, const ValidationOptions& options)
                     options.classes, wanted, all.size()));
   std::vector<std::int64_t> labels;
   for (const DatasetClass& each : all) labels.push_back(each.label);
+  const auto count = static_cast<std::size_t>(wanted);
+  const auto blocks = static_cast<std::int64_t>(labels.size() / count);
+  if (options.block > blocks)
+    throw InvalidArgument(
+        fmt::format("validation block is {}; {} training classes have {} blocks of {}", options.block, labels.size(), blocks, count));
   constexpr std::uint64_t kStream = 0x76616c6964;
   Random random(options.seed, kStream);
   std::unordered_set<std::int64_t> held_out;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(wanted); ++i) {  // the start of a Fisher-Yates shuffle
-    std::swap(labels[i], labels[i + random.below(labels.size() - i)]);
-    held_out.insert(labels[i]);
+  if (options.block > 0) {
+    std::sort(labels.begin(), labels.end());
+    const auto begin = labels.begin() + (options.block - 1) * static_cast<std::int64_t>(count);
+    held_out.insert(begin, begin + static_cast<std::int64_t>(count));
+  } else {
+    for (std::size_t i = 0; i < count; ++i) {  // the start of a Fisher-Yates shuffle
+      std::swap(labels[i], labels[i + random.below(labels.size() - i)]);
+      held_out.insert(labels[i]);
+    }
   }
   std::vector<std::size_t> stay;
   std::vector<std::size_t> go;

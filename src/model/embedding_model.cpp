@@ -64,6 +64,15 @@ NamedTensors EmbeddingModel::state() const {
   return state;
 }
 
+void EmbeddingModel::set_new_layer(const LayerValues& values) {
+  if (values.weight.sizes() != embedding_->weight.sizes() || values.bias.sizes() != embedding_->bias.sizes())
+    throw InvalidArgument(fmt::format("new layer: {} and {} values are of another shape; it has {} and {}", values.weight.numel(),
+                                      values.bias.numel(), embedding_->weight.numel(), embedding_->bias.numel()));
+  const torch::NoGradGuard no_grad;
+  embedding_->weight.copy_(values.weight);
+  embedding_->bias.copy_(values.bias);
+}
+
 void EmbeddingModel::use_channels_last() {
   for (torch::Tensor& parameter : backbone_->parameters())
     if (parameter.dim() == 4) parameter.set_data(parameter.detach().contiguous(torch::MemoryFormat::ChannelsLast));

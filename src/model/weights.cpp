@@ -35,7 +35,7 @@ NamedTensors read_weights(const std::filesystem::path& path) {
   return is_zip ? read_pytorch(path) : read_safetensors(path);
 }
 
-void load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOptions& options) {
+bool load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOptions& options) {
   NamedTensors given;
   for (const auto& [name, tensor] : tensors) {
     std::string renamed = name;
@@ -72,6 +72,7 @@ void load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOpt
     const auto found = given.find(name);
     if (found != given.end()) torch::Tensor(target).copy_(found->second);
   }
+  return given.contains("embedding.weight");
 }
 
 }  // namespace smartmine

@@ -10,6 +10,7 @@
 
 #include "smartmine/core/error.h"
 #include "smartmine/core/rows.h"
+#include "smartmine/data/dataset.h"
 #include "smartmine/data/load.h"
 #include "smartmine/model/embedding_model.h"
 #include "smartmine/train/system.h"
@@ -51,11 +52,12 @@ void TrainConfig::validate() const {
   if (dataset == "glyphs" && !data_root.empty())
     throw InvalidArgument(fmt::format("data_root is '{}'; glyphs are drawn, so it must be empty", data_root));
   if (dataset != "glyphs" && data_root.empty()) throw InvalidArgument(fmt::format("data_root is empty; it must say where {} is", dataset));
-  from_to("validation_classes", validation_classes, 0, kInfinity);
+  ValidationOptions{.classes = validation_classes, .block = validation_block}.validate();
   whole("cache_mebibytes", cache_mebibytes, 0, kMany);
   one_of("backbone", backbone, backbone_names());
   whole("embedding_dim", embedding_dim, 1, static_cast<std::int64_t>(kMaxDimension));
   if (!(dropout >= 0 && dropout < 1)) throw InvalidArgument(fmt::format("dropout is {}; it must be at least 0 and less than 1", dropout));
+  one_of("new_layer_start", new_layer_start, {"random", "components", "discriminants"});
   one_of("pooling", pooling, {"average", "max", "both"});
   if (pooling != "average" && backbone != "googlenet")
     throw InvalidArgument(

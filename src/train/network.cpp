@@ -27,7 +27,7 @@ torch::Device choose_device(const std::string& name) {
   return torch::kCPU;
 }
 
-std::shared_ptr<EmbeddingModel> prepare_model(const TrainConfig& config, const torch::Device& device) {
+std::shared_ptr<EmbeddingModel> prepare_model(const TrainConfig& config, const torch::Device& device, bool& new_layer_loaded) {
   const bool small = config.backbone == "small";
   auto model = make_model({.backbone = config.backbone,
                            .embedding_dimension = config.embedding_dim,
@@ -37,7 +37,7 @@ std::shared_ptr<EmbeddingModel> prepare_model(const TrainConfig& config, const t
                            .pooling = config.pooling,
                            .seed = config.seed});
   if (!config.weights.empty())
-    load_into(*model, read_weights(config.weights), {.new_layer_may_be_missing = true, .source = config.weights});
+    new_layer_loaded = load_into(*model, read_weights(config.weights), {.new_layer_may_be_missing = true, .source = config.weights});
   model->to(device);
   if (device.is_cuda()) model->use_channels_last();
   return model;
@@ -98,7 +98,8 @@ void DeviceImages::prefetch(std::span<const std::uint32_t> items) {
 Network::Network(const TrainConfig& config)
     : device(choose_device(config.device)),
       type(config.precision == "bfloat16" || (config.precision == "auto" && device.is_cuda()) ? torch::kBFloat16 : torch::kFloat32),
-      model((at::set_num_threads(static_cast<int>(resolve_threads(static_cast<unsigned>(config.threads)))), prepare_model(config, device))),
+      model((at::set_num_threads(static_cast<int>(resolve_threads(static_cast<unsigned>(config.threads)))),
+             prepare_model(config, device, new_layer_loaded))),
       augmenter(model->input(), augmentation(config)) {
   if (device.is_cuda()) {
     at::globalContext().setAllowTF32CuBLAS(true);
@@ -127,10 +128,27 @@ ImageStoreOptions Network::store_options(const TrainConfig& config) const {
 }
 
 torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std::string_view stage) const {
+  return pass(
+      images, model->dimension(), [this](const torch::Tensor& x) { return model->forward(x); }, progress, stage);
+}
+
+void Network::start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
+                              const Progress& progress) {
+  if (config.new_layer_start == "random" || new_layer_loaded) return;
+  const torch::Tensor features = pass(
+      images, model->backbone().feature_dimension(), [this](const torch::Tensor& x) { return model->backbone().forward(x); }, progress,
+      "features");
+  model->set_new_layer(config.new_layer_start == "components" ? principal_components(features, config.embedding_dim)
+                                                              : discriminants(features, labels, config.embedding_dim));
+}
+
+// Without gradients, over all images in their order: [N, width] on the device.
+torch::Tensor Network::pass(DeviceImages& images, std::int64_t width, const std::function<torch::Tensor(const torch::Tensor&)>& forward,
+                            const Progress& progress, std::string_view stage) const {
   const torch::NoGradGuard no_grad;
   model->eval();
   const auto count = static_cast<std::int64_t>(images.size());
-  torch::Tensor embeddings = torch::empty({count, model->dimension()}, torch::TensorOptions(torch::kFloat32).device(device));
+  torch::Tensor result = torch::empty({count, width}, torch::TensorOptions(torch::kFloat32).device(device));
   std::vector<std::uint32_t> items(static_cast<std::size_t>(count));
   std::iota(items.begin(), items.end(), 0U);
   const auto batch = [&](std::int64_t begin) {
@@ -141,10 +159,10 @@ torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std
     const torch::Tensor pixels = images.get(batch(begin));
     if (begin + kEmbedBatch < count) images.prefetch(batch(begin + kEmbedBatch));
     const std::int64_t rows = std::min(kEmbedBatch, count - begin);
-    embeddings.narrow(0, begin, rows).copy_(model->forward(augmenter.evaluation(pixels, type)));
+    result.narrow(0, begin, rows).copy_(forward(augmenter.evaluation(pixels, type)));
     report(progress, stage, static_cast<std::size_t>(begin + rows), static_cast<std::size_t>(count), "images");
   }
-  return embeddings;
+  return result;
 }
 
 EmbeddedImages embed_images(const TrainConfig& config, const std::filesystem::path& weights, const Dataset& dataset,

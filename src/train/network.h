@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,7 +39,8 @@ class DeviceImages {
 /// A model where it is to run, with what turns images into its input.
 struct Network {
   torch::Device device;
-  torch::ScalarType type;  ///< That it computes in.
+  torch::ScalarType type;         ///< That it computes in.
+  bool new_layer_loaded = false;  ///< config.weights had a new layer.
   std::shared_ptr<EmbeddingModel> model;
   Augmenter augmenter;
 
@@ -49,6 +51,12 @@ struct Network {
   ImageStoreOptions store_options(const TrainConfig& config) const;
   /// Evaluation pass over all images: [N, dimension] on the device.
   torch::Tensor embed(DeviceImages& images, const Progress& progress, std::string_view stage) const;
+  /// Lets the new layer start as config.new_layer_start says, from the images to train on, unless weights had one.
+  void start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels, const Progress& progress);
+
+ private:
+  torch::Tensor pass(DeviceImages& images, std::int64_t width, const std::function<torch::Tensor(const torch::Tensor&)>& forward,
+                     const Progress& progress, std::string_view stage) const;
 };
 
 }  // namespace smartmine

@@ -72,7 +72,8 @@ class Averaged {
 DataSplits load_splits(const TrainConfig& config) {
   DataSplits splits = load_dataset(config.dataset, config.data_root);
   if (config.validation_classes > 0)
-    splits = hold_out_classes(std::move(splits), {.classes = config.validation_classes, .seed = config.seed});
+    splits =
+        hold_out_classes(std::move(splits), {.classes = config.validation_classes, .block = config.validation_block, .seed = config.seed});
   return splits;
 }
 
@@ -553,7 +554,6 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
       system_(system),
       progress_(std::move(progress)),
       network_(config_),
-      optimizer_(make_optimizer(*network_.model, config_)),
       kappa_(make_policy(system_, config_)),
       labels_(std::vector<std::int64_t>{0, 1}) {
   const DataSplits splits = load_splits(config_);
@@ -565,6 +565,8 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
     evaluation_->check_all(progress_);
   }
   describe_data(splits);
+  if (network_.new_layer_loaded && config_.new_layer_start != "random")
+    notes_.push_back("the weights have a new layer already, so new-layer-start is not heeded");
   labels_ = LabelIndex(training_->dataset().labels());
   if (system_.mines && config_.neighbors >= static_cast<std::int64_t>(labels_.size()))
     throw InvalidArgument(fmt::format("neighbors is {}; with {} training images it must be at most {}", config_.neighbors, labels_.size(),
@@ -574,7 +576,11 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
   if (evaluation_) evaluation_images_.emplace(*evaluation_, network_.device);
   state_.images = labels_.size();
   state_.label_hash = hash_of(training_->dataset().labels());
-  if (const auto checkpoint = find_checkpoint(run_.checkpoint_path()); !checkpoint.empty()) {
+  const auto checkpoint = find_checkpoint(run_.checkpoint_path());
+  if (checkpoint.empty())  // before the optimizer, which may keep an average from here on
+    network_.start_new_layer(config_, *training_images_, training_->dataset().labels(), progress_);
+  optimizer_ = make_optimizer(*network_.model, config_);
+  if (!checkpoint.empty()) {
     take_up(checkpoint);
     run_.forget_after(state_.epochs_done);
   } else {

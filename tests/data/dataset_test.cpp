@@ -93,6 +93,21 @@ TEST(HoldOutClasses, DependsOnTheSeedAlone) {
   EXPECT_EQ(ever.size(), 50U);  // every class has its chance
 }
 
+TEST(HoldOutClasses, TakesBlocksOfConsecutiveClasses) {
+  const DataSplits whole{made(10, 2), made(5, 2), std::nullopt};
+  const std::set<std::int64_t> all = labels_of(whole.train);
+  auto next = all.begin();
+  for (const std::int64_t block : {1, 2, 3}) {
+    std::set<std::int64_t> expected;
+    for (int i = 0; i < 3; ++i) expected.insert(*next++);
+    for (const std::uint64_t seed : {1, 2})
+      EXPECT_EQ(labels_of(*hold_out_classes(whole, {.classes = 3, .block = block, .seed = seed}).validation), expected);
+  }
+  EXPECT_THROW(hold_out_classes(whole, {.classes = 3, .block = 4}), InvalidArgument);
+  EXPECT_THROW(hold_out_classes(whole, {.classes = 3, .block = -1}), InvalidArgument);
+  EXPECT_THROW(hold_out_classes(whole, {.block = 1}), InvalidArgument);
+}
+
 TEST(HoldOutClasses, RefusesTooFewOnEitherSide) {
   const DataSplits whole{made(10, 2), made(5, 2), std::nullopt};
   EXPECT_FALSE(hold_out_classes(whole, {}).validation);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -17,11 +18,15 @@
 #include "smartmine/core/error.h"
 #include "smartmine/core/random.h"
 #include "smartmine/data/folder.h"
+#include "smartmine/data/image_store.h"
 #include "smartmine/graph/exact_knn.h"
 #include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/loss/triplet_loss.h"
 #include "smartmine/model/embed.h"
+#include "smartmine/model/embedding_model.h"
+#include "smartmine/model/new_layer.h"
 #include "smartmine/model/weights.h"
+#include "smartmine/train/augment.h"
 #include "smartmine/train/checkpoint.h"
 #include "smartmine/train/embed_images.h"
 #include "smartmine/train/system.h"
@@ -187,6 +192,7 @@ TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
     config_.colour_jitter = 0.2;
     config_.duplicate_distance = 1e-4;
     config_.weight_average = 0.9;
+    config_.new_layer_start = "discriminants";
   }
   std::size_t events = 0;
   RunDirectory whole = new_run("whole");
@@ -553,6 +559,8 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.optimizer = "lion"; }), "optimizer is 'lion'; it must be one of sgd, adamw");
   EXPECT_EQ(message([](TrainConfig& c) { c.rate_schedule = "stairs"; }), "rate_schedule is 'stairs'; it must be one of steps, cosine");
   EXPECT_EQ(message([](TrainConfig& c) { c.rate_warmup_epochs = 9; }), "rate_warmup_epochs is 9; it must be from 0 to 8");
+  EXPECT_EQ(message([](TrainConfig& c) { c.new_layer_start = "zero"; }),
+            "new_layer_start is 'zero'; it must be one of random, components, discriminants");
   EXPECT_EQ(message([](TrainConfig& c) { c.pooling = "max"; }),
             "pooling is 'max'; small does not pool its last layer, so it must be left at average");
   EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.pooling = "max"; }), "accepted");
@@ -721,6 +729,46 @@ TEST_F(Training, MeasuresAndSavesTheAverageOfWeights) {
   for (std::size_t row = 0; row < measured.rows().size(); ++row)
     for (std::size_t i = 0; i < measured.rows().dimension(); ++i)
       ASSERT_NEAR(measured.rows()[row][i], again.embeddings.rows()[row][i], 1e-5);
+}
+
+TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
+  config_.epochs = 1;
+  config_.learning_rate = 1e-30;  // what is saved is the start
+  config_.weight_average = 0.5;   // which the average must know of too
+  std::map<std::string, NamedTensors> started;
+  for (const std::string start : {"random", "components", "discriminants"}) {
+    config_.new_layer_start = start;
+    RunDirectory run = new_run(start);
+    Trainer(config_, run).run();
+    started[start] = read_safetensors(root_ / start / "checkpoint/model.safetensors");
+  }
+  // The same by hand.
+  const auto model = make_model({.embedding_dimension = 8, .input_size = 16, .channels = 1});
+  ImageStore store(load_folder(config_.data_root).train, {.width = 18, .height = 18, .channels = 1});
+  std::vector<std::size_t> items(store.dataset().size());
+  std::iota(items.begin(), items.end(), std::size_t{0});
+  torch::Tensor pixels = torch::empty({static_cast<std::int64_t>(items.size()), 18, 18, 1}, torch::kUInt8);
+  store.get(items, pixels.data_ptr<std::uint8_t>());
+  model->eval();
+  const torch::Tensor features =
+      model->backbone().forward(Augmenter(model->input(), AugmentOptions{}).evaluation(pixels, torch::kFloat32)).detach();
+  const auto expect_layer = [&](const std::string& start, const LayerValues& expected) {
+    EXPECT_TRUE(torch::allclose(started[start].at("embedding.weight"), expected.weight.to(torch::kFloat32), 1e-3, 1e-5)) << start;
+    EXPECT_TRUE(torch::allclose(started[start].at("embedding.bias"), expected.bias.to(torch::kFloat32), 1e-3, 1e-5)) << start;
+    EXPECT_TRUE(started[start].at("conv1.weight").equal(started["random"].at("conv1.weight"))) << start;
+  };
+  expect_layer("random", {model->state().at("embedding.weight"), model->state().at("embedding.bias")});
+  expect_layer("components", principal_components(features, 8));
+  expect_layer("discriminants", discriminants(features, store.dataset().labels(), 8));
+
+  // A layer that comes with the weights stays, and that is said.
+  config_.weights = (root_ / "components/checkpoint/model.safetensors").string();
+  RunDirectory run = new_run("given");
+  Trainer trainer(config_, run);
+  EXPECT_THAT(trainer.notes(), ::testing::Contains(HasSubstr("the weights have a new layer already")));
+  trainer.run();
+  const NamedTensors kept = read_safetensors(root_ / "given/checkpoint/model.safetensors");
+  EXPECT_TRUE(torch::allclose(kept.at("embedding.weight"), started["components"].at("embedding.weight")));
 }
 
 TEST(DeviceKnn, FindsWhatExactSearchFinds) {

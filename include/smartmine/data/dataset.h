@@ -86,7 +86,8 @@ struct DataSplits {
 /// How much of the training half to hold out for choosing settings.
 struct ValidationOptions {
   double classes = 0;      ///< 0: none; under 1: this share of the training classes; otherwise this many of them.
-  std::uint64_t seed = 1;  ///< Chooses which.
+  std::int64_t block = 0;  ///< 0: drawn by the seed; 1, 2, ...: the first so many classes in the order of their labels, the next ones, ...
+  std::uint64_t seed = 1;  ///< Of those drawn.
   void validate() const;   ///< Throws InvalidArgument naming the field, its value and the allowed range.
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "smartmine/model/backbone.h"
+#include "smartmine/model/new_layer.h"
 
 namespace smartmine {
 
@@ -41,6 +42,9 @@ class EmbeddingModel : public torch::nn::Module {
   /// Parameters and buffers, sharing the model's memory: the backbone's under their own names, the new layer as
   /// "embedding.weight" and "embedding.bias".
   NamedTensors state() const;
+
+  /// Puts values into the new layer. Throws InvalidArgument if they are of another shape.
+  void set_new_layer(const LayerValues& values);
 
   /// Keys the dropout of the following forward passes. Call it with a number of the step, and a resumed run drops the same.
   void seed_dropout(std::uint64_t seed) { dropout_seed_ = seed; }

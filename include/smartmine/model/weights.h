@@ -36,7 +36,8 @@ struct LoadOptions {
 };
 
 /// Copies tensors into the model's parameters and buffers. Layers the backbone leaves out (a classifier) are passed over. Unless everything
-/// fits nothing is copied, and IoError names all missing, surplus and misshapen tensors in one line.
-void load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOptions& options = {});
+/// fits nothing is copied, and IoError names all missing, surplus and misshapen tensors in one line. Returns whether a
+/// new layer was among them.
+bool load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOptions& options = {});
 
 }  // namespace smartmine

@@ -12,7 +12,8 @@ namespace smartmine {
 struct TrainConfig {
   std::string dataset = "glyphs";
   std::string data_root;
-  double validation_classes = 0;  ///< Training classes held out and measured on instead of the test half; as ValidationOptions has it.
+  double validation_classes = 0;      ///< Training classes held out and measured on instead of the test half; as ValidationOptions has it.
+  std::int64_t validation_block = 0;  ///< Which of them: drawn (0), or consecutive classes (1, 2, ...); as ValidationOptions has it.
   bool skip_bad_images = false;
   std::int64_t cache_mebibytes = 2048;  ///< Most memory for decoded images.
 
@@ -20,8 +21,9 @@ struct TrainConfig {
   std::string weights;  ///< File; empty: random weights.
   std::int64_t embedding_dim = 64;
   double dropout = 0;
-  std::string pooling = "average";   ///< Of googlenet's last layer: average, max or both.
-  std::int64_t input_size = 0;       ///< Side of what the network sees. 0: the backbone's own.
+  std::string new_layer_start = "random";  ///< random, components or discriminants; of a new layer that is not among the `weights`.
+  std::string pooling = "average";         ///< Of googlenet's last layer: average, max or both.
+  std::int64_t input_size = 0;             ///< Side of what the network sees. 0: the backbone's own.
   std::int64_t image_size = 0;       ///< Side that images are scaled to before cropping. 0: 9/8 of input_size; googlenet at least 256.
   std::int64_t evaluation_size = 0;  ///< Side of the centre crop to measure and to mine on. 0: input_size. Others: googlenet only.
   std::int64_t channels = 0;         ///< 1: grey, 3: colour. 0: grey for characters, else colour.
@@ -101,12 +103,20 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"data-root", "Where the data set is; not for glyphs", true}, c.data_root);
   visit(Setting{"validation-classes", "Training classes to hold out and measure on instead of the test half: a share under 1, or a number"},
         c.validation_classes);
+  visit(Setting{"validation-block",
+                "Which to hold out; 0: drawn by --seed, 1, 2, ...: the first so many in the order of the classes, the next, ..."},
+        c.validation_block);
   visit(Setting{"skip-bad-images", "Go on without images that cannot be read, and count them"}, c.skip_bad_images);
   visit(Setting{"cache-mebibytes", "Most memory for decoded images", true}, c.cache_mebibytes);
   visit(Setting{"backbone", "small or googlenet"}, c.backbone);
   visit(Setting{"weights", "Weights to start from: .safetensors, or a state dict saved by PyTorch"}, c.weights);
   visit(Setting{"embedding-dim", "Dimension of the embedding"}, c.embedding_dim);
   visit(Setting{"dropout", "Share of features dropped before the new layer"}, c.dropout);
+  visit(
+      Setting{
+          "new-layer-start",
+          "random, or from the features of the training images: components (where they vary most) or discriminants (where classes differ)"},
+      c.new_layer_start);
   visit(Setting{"pooling", "Of googlenet's last layer: average, max or both (their sum)"}, c.pooling);
   visit(Setting{"input-size", "Side of the images the network sees; 0: the backbone's own"}, c.input_size);
   visit(Setting{"image-size",
