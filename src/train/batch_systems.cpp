@@ -110,7 +110,11 @@ System semihard_system() {
 }
 
 System lifted_system() {
-  return {.name = "lifted", .description = "classes in a batch, lifted structure loss", .plan = classes_plan, .loss = lifted};
+  return {.name = "lifted",
+          .description = "classes in a batch, lifted structure loss",
+          .plan = classes_plan,
+          .loss = lifted,
+          .learning_rate = 0.01};
 }
 
 System npairs_system() {
@@ -119,7 +123,8 @@ System npairs_system() {
           .plan = pairs_plan,
           .loss = npairs,
           .unit_norm = false,
-          .learning_rate = 0.01};
+          .learning_rate = 0.01,
+          .pretrained_rate = 0.001};  // gradients grow with the embeddings, which features of trained networks make ten times as long
 }
 
 System clustering_system() {

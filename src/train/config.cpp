@@ -57,7 +57,7 @@ void TrainConfig::validate() const {
   one_of("backbone", backbone, backbone_names());
   whole("embedding_dim", embedding_dim, 1, static_cast<std::int64_t>(kMaxDimension));
   if (!(dropout >= 0 && dropout < 1)) throw InvalidArgument(fmt::format("dropout is {}; it must be at least 0 and less than 1", dropout));
-  one_of("new_layer_start", new_layer_start, {"random", "components", "discriminants"});
+  one_of("new_layer_start", new_layer_start, {"auto", "random", "components", "discriminants"});
   one_of("pooling", pooling, {"average", "max", "both"});
   if (pooling != "average" && backbone != "googlenet")
     throw InvalidArgument(
@@ -130,7 +130,9 @@ TrainConfig TrainConfig::resolved() const {
   TrainConfig full = *this;
   if (full.channels == 0) full.channels = of_characters(dataset) && backbone == "small" ? 1 : 3;
   if (full.learning_rate == 0)
-    full.learning_rate = (optimizer == "adamw" ? kAdamRate : find_system(system).learning_rate) * (weights.empty() ? 1 : 0.1);
+    full.learning_rate = optimizer == "adamw"
+                             ? kAdamRate * (weights.empty() ? 1 : 0.1)
+                             : find_system(system).learning_rate * (weights.empty() ? 1 : find_system(system).pretrained_rate);
   if (full.new_layer_rate == 0) full.new_layer_rate = weights.empty() ? 1 : 10;
   if (full.warmup_epochs == -1) full.warmup_epochs = weights.empty() ? 1 : 2;
   if (full.backbone == "small" && full.input_size == 0) full.input_size = 32;

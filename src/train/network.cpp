@@ -134,12 +134,14 @@ torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std
 
 void Network::start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
                               const Progress& progress) {
-  if (config.new_layer_start == "random" || new_layer_loaded) return;
+  const bool sensible = !config.weights.empty() && model->dimension() <= model->backbone().feature_dimension();
+  const std::string start = config.new_layer_start != "auto" ? config.new_layer_start : sensible ? "components" : "random";
+  if (start == "random" || new_layer_loaded) return;
   const torch::Tensor features = pass(
       images, model->backbone().feature_dimension(), [this](const torch::Tensor& x) { return model->backbone().forward(x); }, progress,
       "features");
-  model->set_new_layer(config.new_layer_start == "components" ? principal_components(features, config.embedding_dim)
-                                                              : discriminants(features, labels, config.embedding_dim));
+  model->set_new_layer(start == "components" ? principal_components(features, config.embedding_dim)
+                                             : discriminants(features, labels, config.embedding_dim));
 }
 
 // Without gradients, over all images in their order: [N, width] on the device.

@@ -565,7 +565,7 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
     evaluation_->check_all(progress_);
   }
   describe_data(splits);
-  if (network_.new_layer_loaded && config_.new_layer_start != "random")
+  if (network_.new_layer_loaded && config_.new_layer_start != "random" && config_.new_layer_start != "auto")
     notes_.push_back("the weights have a new layer already, so new-layer-start is not heeded");
   labels_ = LabelIndex(training_->dataset().labels());
   if (system_.mines && config_.neighbors >= static_cast<std::int64_t>(labels_.size()))

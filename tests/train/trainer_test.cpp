@@ -560,7 +560,7 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.rate_schedule = "stairs"; }), "rate_schedule is 'stairs'; it must be one of steps, cosine");
   EXPECT_EQ(message([](TrainConfig& c) { c.rate_warmup_epochs = 9; }), "rate_warmup_epochs is 9; it must be from 0 to 8");
   EXPECT_EQ(message([](TrainConfig& c) { c.new_layer_start = "zero"; }),
-            "new_layer_start is 'zero'; it must be one of random, components, discriminants");
+            "new_layer_start is 'zero'; it must be one of auto, random, components, discriminants");
   EXPECT_EQ(message([](TrainConfig& c) { c.pooling = "max"; }),
             "pooling is 'max'; small does not pool its last layer, so it must be left at average");
   EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.pooling = "max"; }), "accepted");
@@ -731,17 +731,32 @@ TEST_F(Training, MeasuresAndSavesTheAverageOfWeights) {
       ASSERT_NEAR(measured.rows()[row][i], again.embeddings.rows()[row][i], 1e-5);
 }
 
+TEST(Configs, HaveARateThatSuitsTheSystemAndTrainedWeights) {
+  const auto rate = [](const char* system, const char* weights) {
+    TrainConfig config;
+    config.system = system;
+    config.weights = weights;
+    return config.resolved().learning_rate;
+  };
+  EXPECT_DOUBLE_EQ(rate("triplet-global", ""), 0.1);
+  EXPECT_DOUBLE_EQ(rate("triplet-global", "some.safetensors"), 0.01);
+  EXPECT_DOUBLE_EQ(rate("lifted", "some.safetensors"), 0.001);  // its gradients are larger
+  EXPECT_DOUBLE_EQ(rate("npairs", ""), 0.01);
+  EXPECT_DOUBLE_EQ(rate("npairs", "some.safetensors"), 1e-5);  // and these grow with the square of the embeddings' length
+}
+
 TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
   config_.epochs = 1;
   config_.learning_rate = 1e-30;  // what is saved is the start
   config_.weight_average = 0.5;   // which the average must know of too
   std::map<std::string, NamedTensors> started;
-  for (const std::string start : {"random", "components", "discriminants"}) {
+  const auto start_as = [&](const std::string& start, const std::string& name) {
     config_.new_layer_start = start;
-    RunDirectory run = new_run(start);
+    RunDirectory run = new_run(name);
     Trainer(config_, run).run();
-    started[start] = read_safetensors(root_ / start / "checkpoint/model.safetensors");
-  }
+    started[name] = read_safetensors(root_ / name / "checkpoint/model.safetensors");
+  };
+  for (const std::string start : {"random", "components", "discriminants"}) start_as(start, start);
   // The same by hand.
   const auto model = make_model({.embedding_dimension = 8, .input_size = 16, .channels = 1});
   ImageStore store(load_folder(config_.data_root).train, {.width = 18, .height = 18, .channels = 1});
@@ -761,7 +776,23 @@ TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
   expect_layer("components", principal_components(features, 8));
   expect_layer("discriminants", discriminants(features, store.dataset().labels(), 8));
 
-  // A layer that comes with the weights stays, and that is said.
+  // Left alone it is drawn for a network of random weights, and computed for one of weights that have no such layer, if it can be.
+  start_as("auto", "auto");
+  EXPECT_TRUE(started["auto"].at("embedding.weight").equal(started["random"].at("embedding.weight")));
+  NamedTensors trunk = make_model({.embedding_dimension = 8, .input_size = 16, .channels = 1})->state();
+  trunk.erase("embedding.weight");
+  trunk.erase("embedding.bias");
+  write_safetensors(root_ / "trunk.safetensors", trunk);
+  config_.weights = (root_ / "trunk.safetensors").string();
+  start_as("auto", "auto with weights");
+  expect_layer("auto with weights", principal_components(features, 8));
+  config_.embedding_dim = model->backbone().feature_dimension() + 1;
+  start_as("auto", "auto with too few features");
+  EXPECT_LT(started["auto with too few features"].at("embedding.bias").abs().max().item<float>(), 1e-20);
+  config_.embedding_dim = 8;
+
+  // A layer that comes with the weights stays, and that is said to those who asked for another.
+  config_.new_layer_start = "discriminants";
   config_.weights = (root_ / "components/checkpoint/model.safetensors").string();
   RunDirectory run = new_run("given");
   Trainer trainer(config_, run);

@@ -21,9 +21,10 @@ struct TrainConfig {
   std::string weights;  ///< File; empty: random weights.
   std::int64_t embedding_dim = 64;
   double dropout = 0;
-  std::string new_layer_start = "random";  ///< random, components or discriminants; of a new layer that is not among the `weights`.
-  std::string pooling = "average";         ///< Of googlenet's last layer: average, max or both.
-  std::int64_t input_size = 0;             ///< Side of what the network sees. 0: the backbone's own.
+  std::string new_layer_start =
+      "auto";  ///< random, components or discriminants. auto: components if `weights` had a trunk alone and enough features, else random.
+  std::string pooling = "average";   ///< Of googlenet's last layer: average, max or both.
+  std::int64_t input_size = 0;       ///< Side of what the network sees. 0: the backbone's own.
   std::int64_t image_size = 0;       ///< Side that images are scaled to before cropping. 0: 9/8 of input_size; googlenet at least 256.
   std::int64_t evaluation_size = 0;  ///< Side of the centre crop to measure and to mine on. 0: input_size. Others: googlenet only.
   std::int64_t channels = 0;         ///< 1: grey, 3: colour. 0: grey for characters, else colour.
@@ -112,11 +113,11 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"weights", "Weights to start from: .safetensors, or a state dict saved by PyTorch"}, c.weights);
   visit(Setting{"embedding-dim", "Dimension of the embedding"}, c.embedding_dim);
   visit(Setting{"dropout", "Share of features dropped before the new layer"}, c.dropout);
-  visit(
-      Setting{
-          "new-layer-start",
-          "random, or from the features of the training images: components (where they vary most) or discriminants (where classes differ)"},
-      c.new_layer_start);
+  visit(Setting{"new-layer-start",
+                "random, or from features of the training images: components (where they vary most) or discriminants (where classes "
+                "differ); auto: "
+                "components with --weights, else random"},
+        c.new_layer_start);
   visit(Setting{"pooling", "Of googlenet's last layer: average, max or both (their sum)"}, c.pooling);
   visit(Setting{"input-size", "Side of the images the network sees; 0: the backbone's own"}, c.input_size);
   visit(Setting{"image-size",

@@ -57,11 +57,12 @@ struct System {
   std::string_view description;
   EpochPlan (*plan)(EpochSource& source) = nullptr;
   BatchLoss (*loss)(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) = nullptr;
-  bool unit_norm = true;       ///< Whether the loss gets embeddings of length 1.
-  bool mines = false;          ///< Whether there is a kappa.
-  bool adaptive = false;       ///< Whether a controller sets it.
-  double learning_rate = 0.1;  ///< That suits the loss and a network of random weights, unless somebody sets another.
-  bool error_counts = false;   ///< Whether the training error is a share of triplets, so that an error of 1 says that nothing is learnt.
+  bool unit_norm = true;         ///< Whether the loss gets embeddings of length 1.
+  bool mines = false;            ///< Whether there is a kappa.
+  bool adaptive = false;         ///< Whether a controller sets it.
+  double learning_rate = 0.1;    ///< That suits the loss and a network of random weights, unless somebody sets another.
+  double pretrained_rate = 0.1;  ///< Times that, for a network that starts from trained weights.
+  bool error_counts = false;     ///< Whether the training error is a share of triplets, so that an error of 1 says that nothing is learnt.
 };
 
 /// All systems, in the order of the tables.
