@@ -72,12 +72,12 @@ Dataset Dataset::select(std::span<const std::size_t> items, const std::string& s
 
 void ValidationOptions::validate() const {
   if (!(classes >= 0) || !std::isfinite(classes))
-    throw InvalidArgument(fmt::format("validation classes is {}; it must be 0 (none), a share under 1 or a number of classes", classes));
+    throw InvalidArgument(fmt::format("validation_classes is {}; it must be 0 (none), a share under 1 or a number of classes", classes));
   if (classes >= 1 && classes != std::floor(classes))
-    throw InvalidArgument(fmt::format("validation classes is {}; from 1 on it must be a whole number of classes", classes));
-  if (block < 0) throw InvalidArgument(fmt::format("validation block is {}; it must be 0 (drawn) or from 1 on", block));
+    throw InvalidArgument(fmt::format("validation_classes is {}; from 1 on it must be a whole number of classes", classes));
+  if (block < 0) throw InvalidArgument(fmt::format("validation_block is {}; it must be 0 (drawn) or from 1 on", block));
   if (block > 0 && classes == 0)
-    throw InvalidArgument(fmt::format("validation block is {}, but no validation classes are asked for", block));
+    throw InvalidArgument(fmt::format("validation_block is {}, but validation_classes is 0", block));
 }
 
 DataSplits hold_out_classes(DataSplits splits, const ValidationOptions& options) {
@@ -85,13 +85,13 @@ DataSplits hold_out_classes(DataSplits splits, const ValidationOptions& options)
   if (options.classes == 0) return splits;
   if (splits.validation)
     throw InvalidArgument(
-        fmt::format("validation classes is {}; {} has a validation split already, so it must be 0", options.classes, splits.train.name()));
+        fmt::format("validation_classes is {}; {} has a validation split already, so it must be 0", options.classes, splits.train.name()));
   const auto all = splits.train.classes();
   const auto total = static_cast<double>(all.size());
   const double wanted = options.classes < 1 ? std::round(options.classes * total) : options.classes;
   if (wanted < 2 || wanted > total - 2)
     throw InvalidArgument(
-        fmt::format("validation classes is {}, that is {} of {} training classes; at least 2 must be held out and 2 must be left",
+        fmt::format("validation_classes is {}, that is {} of {} training classes; at least 2 must be held out and 2 must be left",
                     options.classes, wanted, all.size()));
   std::vector<std::int64_t> labels;
   for (const DatasetClass& each : all) labels.push_back(each.label);
@@ -99,7 +99,7 @@ DataSplits hold_out_classes(DataSplits splits, const ValidationOptions& options)
   const auto blocks = static_cast<std::int64_t>(labels.size() / count);
   if (options.block > blocks)
     throw InvalidArgument(
-        fmt::format("validation block is {}; {} training classes have {} blocks of {}", options.block, labels.size(), blocks, count));
+        fmt::format("validation_block is {}; {} training classes have {} blocks of {}", options.block, labels.size(), blocks, count));
   constexpr std::uint64_t kStream = 0x76616c6964;
   Random random(options.seed, kStream);
   std::unordered_set<std::int64_t> held_out;

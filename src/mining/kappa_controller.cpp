@@ -17,6 +17,8 @@ namespace {
 constexpr double kPriorSpread = 0.2;
 // Errors closer than this tell nothing of a slope.
 constexpr double kLeastSpread = 0.01;
+constexpr double kUsualStart = 4;
+constexpr int kHalvings = 10;  // of the range up to it, to find a start: to some thousandths
 constexpr double kFlattest = -0.125;
 constexpr double kSteepest = -2;
 
@@ -132,15 +134,31 @@ void KappaControllerOptions::validate() const {
   if (!std::isfinite(min_kappa) || min_kappa <= 0) fail("min_kappa", min_kappa, "positive and finite");
   if (!std::isfinite(max_kappa) || max_kappa <= min_kappa)
     fail("max_kappa", max_kappa, fmt::format("above min_kappa, {}, and finite", min_kappa));
-  if (!(start >= min_kappa && start <= max_kappa))
-    fail("start", start, fmt::format("from min_kappa, {}, to max_kappa, {}", min_kappa, max_kappa));
+  if (start != 0 && !(start >= min_kappa && start <= max_kappa))
+    fail("start", start, fmt::format("0, or from min_kappa, {}, to max_kappa, {}", min_kappa, max_kappa));
   if (!std::isfinite(max_step) || max_step <= 1) fail("max_step", max_step, "above 1 and finite");
   if (window < 2 || window > 100) fail("window", static_cast<double>(window), "from 2 to 100");
   if (!(initial_slope >= kSteepest && initial_slope <= kFlattest))
     fail("initial_slope", initial_slope, fmt::format("from {} to {}", kSteepest, kFlattest));
 }
 
-KappaController::KappaController(const KappaControllerOptions& options) : options_(options), kappa_(options.start) { options_.validate(); }
+KappaController::KappaController(const KappaControllerOptions& options) : options_(options), kappa_(options.start) {
+  options_.validate();
+  if (kappa_ == 0) kappa_ = std::clamp(kUsualStart, options_.min_kappa, options_.max_kappa);
+}
+
+void KappaController::begin(const std::function<double(double kappa)>& expected_error) {
+  if (options_.start != 0 || !window_.empty()) return;
+  // Not beyond the usual start: where the error is too high even there, it is so for reasons that no kappa mends.
+  double low = options_.min_kappa, high = std::clamp(kUsualStart, options_.min_kappa, options_.max_kappa);
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = std::sqrt(low * high);
+    (expected_error(middle) > options_.target_error ? low : high) = middle;
+  }
+  kappa_ = high;
+  explanation_ = fmt::format("triplets of kappa {:.4g} have an error of {:.3f} before they are trained on, target {:.3f}: starts there",
+                             kappa_, expected_error(kappa_), options_.target_error);
+}
 
 double KappaController::slope_step(const std::vector<Seen>& pairs, std::string& reason) const {
   const Fit fit = fit_line(

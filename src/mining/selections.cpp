@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -198,6 +199,17 @@ HardPairs hard_pairs(const Rows& rows, const LabelIndex& labels, const HardPairs
   keep(result.positives, -1.0F);
   keep(result.negatives, 1.0F);
   return result;
+}
+
+double violating_share(std::span<const Triplet> triplets, const Rows& rows, double margin) {
+  std::size_t violating = 0;
+  for (const Triplet& triplet : triplets) {
+    const auto distance = [&](std::uint32_t other) {
+      return std::sqrt(static_cast<double>(squared_distance(rows[triplet.anchor], rows[other], rows.dimension())));
+    };
+    violating += distance(triplet.negative) < distance(triplet.positive) + margin ? 1 : 0;
+  }
+  return triplets.empty() ? 0 : static_cast<double>(violating) / static_cast<double>(triplets.size());
 }
 
 }  // namespace smartmine

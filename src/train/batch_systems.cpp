@@ -114,7 +114,8 @@ System lifted_system() {
           .description = "classes in a batch, lifted structure loss",
           .plan = classes_plan,
           .loss = lifted,
-          .learning_rate = 0.01};
+          .learning_rate = 0.01,
+          .pretrained_rate = 0.01};  // its gradients are large, and the new layer, which learns ten times as fast, comes apart
 }
 
 System npairs_system() {

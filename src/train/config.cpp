@@ -88,12 +88,14 @@ void TrainConfig::validate() const {
   whole("rate_every", rate_every, 0, kMany);
   from_to("rate_warmup_epochs", rate_warmup_epochs, 0, static_cast<double>(epochs));
   whole("neighbors", neighbors, 0, static_cast<std::int64_t>(kMaxRows));
-  from_to("kappa", kappa, 0, kInfinity);
   if (!(kappa_factor > 0 && kappa_factor <= 1))
     throw InvalidArgument(fmt::format("kappa_factor is {}; it must be above 0 and at most 1", kappa_factor));
   positive("kappa_floor", kappa_floor);
-  if (kappa != 0 && kappa < kappa_floor)
-    throw InvalidArgument(fmt::format("kappa is {}; it must be 0 or at least kappa_floor, {}", kappa, kappa_floor));
+  if (kappa == -1 && !find_system(system).adaptive)
+    throw InvalidArgument(
+        fmt::format("kappa is -1; {} has no controller to find one, so it must be 0 or at least kappa_floor, {}", system, kappa_floor));
+  if (kappa != 0 && kappa != -1 && !(kappa >= kappa_floor && kappa < kInfinity))
+    throw InvalidArgument(fmt::format("kappa is {}; it must be 0, -1 or at least kappa_floor, {}", kappa, kappa_floor));
   if (!(target_error > 0 && target_error < 1))
     throw InvalidArgument(fmt::format("target_error is {}; it must be between 0 and 1", target_error));
   from_to("mined_fraction", mined_fraction, 0, 1);

@@ -79,6 +79,7 @@ std::string to_json_line(const EpochRecord& record) {
   json["training_error"] = if_trained(record.training_error());
   if (record.validation_error) json["validation_error"] = *record.validation_error;
   json["kappa"] = record.kappa ? Json(*record.kappa) : Json();
+  if (!record.kappa_reason.empty()) json["kappa_reason"] = record.kappa_reason;
   json["loss"] = if_trained(record.loss());
   json["learning_rate"] = if_trained(record.learning_rate);
   json["spread"] = if_trained(record.spread);
@@ -140,6 +141,7 @@ EpochRecord parse_record(const std::string& line) try {
   record.spread = number("spread");
   record.learning_rate = number("learning_rate");
   if (!json.at("kappa").is_null()) record.kappa = json.at("kappa").get<double>();
+  if (json.contains("kappa_reason")) json["kappa_reason"].get_to(record.kappa_reason);
   for (const auto& [stage, seconds] : json.at("stage_seconds").items()) record.stage_seconds[stage] = seconds.get<double>();
   if (json.contains("lists")) {
     record.lists.emplace();

@@ -132,16 +132,27 @@ torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std
       images, model->dimension(), [this](const torch::Tensor& x) { return model->forward(x); }, progress, stage);
 }
 
-void Network::start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
-                              const Progress& progress) {
-  const bool sensible = !config.weights.empty() && model->dimension() <= model->backbone().feature_dimension();
-  const std::string start = config.new_layer_start != "auto" ? config.new_layer_start : sensible ? "components" : "random";
-  if (start == "random" || new_layer_loaded) return;
+std::string Network::start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
+                                     const Progress& progress) {
+  const bool chosen = config.new_layer_start != "auto";
+  if (config.new_layer_start == "random" || (!chosen && config.weights.empty())) return "";
+  if (new_layer_loaded) return chosen ? "the weights have a new layer already, so new-layer-start is not heeded" : "";
+  const std::int64_t width = model->backbone().feature_dimension();
+  if (chosen && config.embedding_dim > width)
+    throw InvalidArgument(fmt::format("embedding_dim is {}; a new layer that starts from {} of {} features has at most {}",
+                                      config.embedding_dim, config.new_layer_start, width, width));
+  // As many directions as there are dimensions need more images than that, and rather more to mean something.
+  if (!chosen && (config.embedding_dim > width || static_cast<std::size_t>(2 * config.embedding_dim) > images.size())) return "";
   const torch::Tensor features = pass(
-      images, model->backbone().feature_dimension(), [this](const torch::Tensor& x) { return model->backbone().forward(x); }, progress,
-      "features");
-  model->set_new_layer(start == "components" ? principal_components(features, config.embedding_dim)
-                                             : discriminants(features, labels, config.embedding_dim));
+      images, width, [this](const torch::Tensor& x) { return model->backbone().forward(x); }, progress, "features");
+  try {
+    model->set_new_layer(config.new_layer_start == "discriminants" ? discriminants(features, labels, config.embedding_dim)
+                                                                   : principal_components(features, config.embedding_dim));
+  } catch (const InvalidArgument& error) {
+    if (chosen) throw InvalidArgument(fmt::format("{}; new_layer_start must be random here", error.what()));
+    return fmt::format("the new layer starts at random: {}", error.what());
+  }
+  return chosen ? "" : "the new layer starts from components of the training images' features; see --new-layer-start";
 }
 
 // Without gradients, over all images in their order: [N, width] on the device.

@@ -51,8 +51,10 @@ struct Network {
   ImageStoreOptions store_options(const TrainConfig& config) const;
   /// Evaluation pass over all images: [N, dimension] on the device.
   torch::Tensor embed(DeviceImages& images, const Progress& progress, std::string_view stage) const;
-  /// Lets the new layer start as config.new_layer_start says, from the images to train on, unless weights had one.
-  void start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels, const Progress& progress);
+  /// Lets the new layer start as config.new_layer_start says, from the images to train on, unless weights had one. Returns what is to be
+  /// said about it, mostly nothing.
+  std::string start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
+                              const Progress& progress);
 
  private:
   torch::Tensor pass(DeviceImages& images, std::int64_t width, const std::function<torch::Tensor(const torch::Tensor&)>& forward,

@@ -124,6 +124,15 @@ std::vector<std::uint32_t> choose_anchors(const LabelIndex& labels, std::uint64_
   return all;
 }
 
+double squared_distance(const Rows& rows, std::size_t first, std::size_t second) {
+  double sum = 0;
+  for (std::size_t d = 0; d < rows.dimension(); ++d) {
+    const double difference = static_cast<double>(rows[first][d]) - rows[second][d];
+    sum += difference * difference;
+  }
+  return sum;
+}
+
 }  // namespace
 
 bool is_report_epoch(const TrainConfig& config, std::int64_t epoch) {
@@ -169,15 +178,6 @@ ShownTriplets choose_triplets(const EpochPlan& plan, const LabelIndex& labels, s
     shown.anchors.push_back(std::move(anchor));
   }
   return shown;
-}
-
-double squared_distance(const Rows& rows, std::size_t first, std::size_t second) {
-  double sum = 0;
-  for (std::size_t d = 0; d < rows.dimension(); ++d) {
-    const double difference = static_cast<double>(rows[first][d]) - rows[second][d];
-    sum += difference * difference;
-  }
-  return sum;
 }
 
 ReportFiles::~ReportFiles() {

@@ -40,8 +40,6 @@ bool is_report_epoch(const TrainConfig& config, std::int64_t epoch);
 /// Six anchors, the same in every epoch of a run, of different classes where there are as many, with some of their triplets.
 ShownTriplets choose_triplets(const EpochPlan& plan, const LabelIndex& labels, std::uint64_t seed, std::int64_t epoch);
 
-double squared_distance(const Rows& rows, std::size_t first, std::size_t second);
-
 /// Pictures and names that only a report needs, written by threads of their own so that training does not wait for them. A file appears
 /// whole or not at all; docs/report-data.md describes them.
 class ReportFiles {

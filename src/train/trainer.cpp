@@ -82,7 +82,8 @@ std::unique_ptr<KappaPolicy> make_policy(const System& system, const TrainConfig
   if (!system.adaptive)
     return std::make_unique<KappaSchedule>(
         KappaScheduleOptions{.start = config.kappa, .factor = config.kappa_factor, .floor = config.kappa_floor});
-  KappaControllerOptions options{.target_error = config.target_error, .start = config.kappa, .min_kappa = config.kappa_floor};
+  KappaControllerOptions options{
+      .target_error = config.target_error, .start = std::max(0.0, config.kappa), .min_kappa = config.kappa_floor};
   options.max_kappa = std::max(options.max_kappa, 2 * config.kappa);
   return std::make_unique<KappaController>(options);
 }
@@ -126,7 +127,10 @@ class Trainer::Work final : public EpochSource {
   const LabelIndex& labels() const override { return labels_; }
   Rows embeddings() override;
   const NeighborLists& lists() override;
-  double kappa() const override { return kappa_->kappa(); }
+  double kappa(const std::function<double(double kappa)>& expected_error) override {
+    kappa_->begin(expected_error);
+    return kappa_->kappa();
+  }
 
   std::optional<std::string> run_epoch(std::int64_t epoch);
   EpochPlan plan(std::int64_t epoch);
@@ -192,7 +196,10 @@ EpochPlan Trainer::Work::plan(std::int64_t epoch) {
   record_.epoch = epoch;
   record_.learning_rate = learning_rate(static_cast<double>(epoch) - 0.5);
   EpochPlan plan = system_.plan(*this);
-  if (plan.observe_kappa) record_.kappa = kappa_->kappa();
+  if (plan.observe_kappa) {
+    record_.kappa = kappa_->kappa();
+    record_.kappa_reason = kappa_->explanation();
+  }
   if (plan.mining) {
     record_.mining = plan.mining;
     record_.stage_seconds["selection"] = plan.mining->seconds;
@@ -361,12 +368,7 @@ double Trainer::Work::validation_error(const Rows& rows) {
   const LabelIndex labels(evaluation_->dataset().labels());
   const MinedTriplets drawn =
       RandomMiner({.seed = epoch_seed(config_.seed, kValidation, 0), .threads = static_cast<unsigned>(config_.threads)}).select(labels);
-  std::size_t violating = 0;
-  for (const Triplet& triplet : drawn.triplets) {
-    const auto distance = [&](std::uint32_t other) { return std::sqrt(squared_distance(rows, triplet.anchor, other)); };
-    violating += distance(triplet.negative) < distance(triplet.positive) + config_.margin ? 1 : 0;
-  }
-  return static_cast<double>(violating) / static_cast<double>(drawn.triplets.size());
+  return violating_share(drawn.triplets, rows, config_.margin);
 }
 
 std::optional<RetrievalMetrics> Trainer::Work::evaluate() {
@@ -565,8 +567,6 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
     evaluation_->check_all(progress_);
   }
   describe_data(splits);
-  if (network_.new_layer_loaded && config_.new_layer_start != "random" && config_.new_layer_start != "auto")
-    notes_.push_back("the weights have a new layer already, so new-layer-start is not heeded");
   labels_ = LabelIndex(training_->dataset().labels());
   if (system_.mines && config_.neighbors >= static_cast<std::int64_t>(labels_.size()))
     throw InvalidArgument(fmt::format("neighbors is {}; with {} training images it must be at most {}", config_.neighbors, labels_.size(),
@@ -577,8 +577,10 @@ Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& 
   state_.images = labels_.size();
   state_.label_hash = hash_of(training_->dataset().labels());
   const auto checkpoint = find_checkpoint(run_.checkpoint_path());
-  if (checkpoint.empty())  // before the optimizer, which may keep an average from here on
-    network_.start_new_layer(config_, *training_images_, training_->dataset().labels(), progress_);
+  if (checkpoint.empty()) {  // before the optimizer, which may keep an average from here on
+    const std::string note = network_.start_new_layer(config_, *training_images_, training_->dataset().labels(), progress_);
+    if (!note.empty()) notes_.push_back(note);
+  }
   optimizer_ = make_optimizer(*network_.model, config_);
   if (!checkpoint.empty()) {
     take_up(checkpoint);

@@ -56,15 +56,19 @@ EpochPlan smart_plan(EpochSource& source) {
   const TrainConfig& config = source.config();
   if (source.epoch() <= config.warmup_epochs) return random_plan(source);
   const Rows rows = source.embeddings();
-  const SmartMiner miner({.kappa = source.kappa(),
-                          .triplets_per_anchor = static_cast<std::size_t>(config.triplets_per_anchor),
-                          .mined_fraction = config.mined_fraction,
-                          .seed = epoch_seed(config.seed, kMinedTriplets, source.epoch()),
-                          .threads = static_cast<unsigned>(config.threads),
-                          .margin = config.margin,
-                          .duplicate_distance = config.duplicate_distance,
-                          .hub_limit = config.hub_limit});
-  EpochPlan plan = plan_of(miner.select(source.lists(), source.labels(), &rows), source);
+  const auto select = [&](double kappa) {
+    return SmartMiner({.kappa = kappa,
+                       .triplets_per_anchor = static_cast<std::size_t>(config.triplets_per_anchor),
+                       .mined_fraction = config.mined_fraction,
+                       .seed = epoch_seed(config.seed, kMinedTriplets, source.epoch()),
+                       .threads = static_cast<unsigned>(config.threads),
+                       .margin = config.margin,
+                       .duplicate_distance = config.duplicate_distance,
+                       .hub_limit = config.hub_limit})
+        .select(source.lists(), source.labels(), &rows);
+  };
+  const double kappa = source.kappa([&](double tried) { return violating_share(select(tried).triplets, rows, config.margin); });
+  EpochPlan plan = plan_of(select(kappa), source);
   plan.observe_kappa = config.mined_fraction > 0;
   return plan;
 }

@@ -281,7 +281,7 @@ TEST(KappaController, RefusesBadOptionsByName) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const auto message = [](const KappaControllerOptions& options) { return message_of([&] { KappaController controller(options); }); };
   for (const double target : {0.0, 1.0, kNan}) EXPECT_THAT(message({.target_error = target}), HasSubstr("target_error is"));
-  EXPECT_THAT(message({.start = 0.5}), HasSubstr("start is 0.5; it must be from min_kappa, 1, to max_kappa, 64"));
+  EXPECT_THAT(message({.start = 0.5}), HasSubstr("start is 0.5; it must be 0, or from min_kappa, 1, to max_kappa, 64"));
   EXPECT_THAT(message({.min_kappa = 0}), HasSubstr("min_kappa is 0"));
   EXPECT_THAT(message({.min_kappa = 5, .max_kappa = 5}), HasSubstr("max_kappa is 5"));
   EXPECT_THAT(message({.max_step = 1}), HasSubstr("max_step is 1"));
@@ -366,6 +366,57 @@ TEST(KappaSchedule, RefusesBadOptionsByName) {
   EXPECT_THAT(message({.start = 0}), HasSubstr("start is 0"));
   EXPECT_THAT(message({.factor = 1.1}), HasSubstr("factor is 1.1"));
   EXPECT_THAT(message({.start = 2, .floor = 3}), HasSubstr("floor is 3; it must be positive and at most start, 2"));
+}
+
+TEST(KappaController, FindsItsStartWhereTheTargetIsExpected) {
+  for (const Plant& plant : plants()) {
+    SCOPED_TRACE(plant.name);
+    KappaController controller({.target_error = plant.target, .start = 0});
+    int asked = 0;
+    controller.begin([&](double kappa) {
+      ++asked;
+      EXPECT_GE(kappa, 1);
+      EXPECT_LE(kappa, 4);
+      return plant.error(kappa);
+    });
+    EXPECT_NEAR(controller.kappa(), std::min(plant.settling, 4.0), 0.002 * plant.settling);
+    EXPECT_LT(asked, 20);  // each asks for a whole selection
+    EXPECT_THAT(controller.explanation(), HasSubstr("starts there"));
+  }
+}
+
+TEST(KappaController, StartsAtAnEndIfTheTargetIsBeyondIt) {
+  KappaController too_easy({.target_error = 0.7, .start = 0});
+  too_easy.begin([](double) { return 0.2; });
+  EXPECT_NEAR(too_easy.kappa(), 1, 0.01);
+  KappaController too_hard({.target_error = 0.7, .start = 0});
+  too_hard.begin([](double) { return 0.9; });
+  EXPECT_EQ(too_hard.kappa(), 4);
+  KappaController narrow({.target_error = 0.7, .start = 0, .min_kappa = 5, .max_kappa = 6});
+  narrow.begin([](double) { return 0.2; });
+  EXPECT_EQ(narrow.kappa(), 5);
+}
+
+TEST(KappaController, AsksForAStartOnlyIfNoneWasGivenAndNothingWasSeen) {
+  const auto harder = [](double kappa) { return kappa < 2 ? 0.9 : 0.1; };
+  KappaController given({.start = 5});
+  given.begin(harder);
+  EXPECT_EQ(given.kappa(), 5);
+  EXPECT_EQ(given.explanation(), "");
+  KappaController found({.start = 0});
+  EXPECT_EQ(found.kappa(), 4);
+  found.begin(harder);
+  EXPECT_NEAR(found.kappa(), 2, 0.01);
+  KappaController resumed({.start = 0});  // in the middle of that epoch
+  resumed.load(found.save());
+  EXPECT_EQ(resumed.kappa(), found.kappa());
+  found.observe(0.5);
+  const double after = found.kappa();
+  found.begin(harder);
+  EXPECT_EQ(found.kappa(), after);
+  KappaSchedule schedule({.start = 8});
+  schedule.begin(harder);
+  EXPECT_EQ(schedule.kappa(), 8);
 }
 
 }  // namespace

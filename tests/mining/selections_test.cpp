@@ -242,5 +242,15 @@ TEST(Selections, RefuseBadInputByName) {
   EXPECT_THAT(message_of([&] { semihard_triplets(broken.rows(), index); }), HasSubstr("row 6, column 1"));
 }
 
+TEST(ViolatingShare, CountsTripletsWithALoss) {
+  const std::vector<float> line = {0, 1, 1.1F, 1.25F, 3};
+  const Rows rows(line.data(), 5, 1);
+  EXPECT_EQ(violating_share({}, rows, 0.2), 0);
+  // At margin 0.2, a negative at 1.1 violates beside a positive at 1, and one at 1.25 or 3 does not.
+  const std::vector<Triplet> triplets = {{0, 1, 2}, {0, 1, 3}, {0, 1, 4}, {0, 4, 1}};
+  EXPECT_EQ(violating_share(triplets, rows, 0.2), 0.5);
+  EXPECT_EQ(violating_share(triplets, rows, 0.3), 0.75);
+}
+
 }  // namespace
 }  // namespace smartmine

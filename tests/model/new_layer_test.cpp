@@ -55,7 +55,21 @@ TEST(NewLayer, ComponentsLookWhereFeaturesVaryMost) {
   const torch::Tensor embedded = through(layer, features);
   const torch::Tensor covariance = embedded.t().matmul(embedded) / kImages;
   EXPECT_LT((covariance - torch::diag(covariance.diag())).abs().max().item<double>(), 1e-9);  // components do not go together
-  EXPECT_GT(covariance[0][0].item<double>(), covariance[1][1].item<double>());
+  // Each is divided by the square root of its deviation, so variances are to each other as deviations were.
+  const double first = features.select(1, 0).std(false).item<double>();
+  EXPECT_NEAR(covariance[0][0].item<double>() / covariance[1][1].item<double>(), first, 0.2);  // the second has a deviation of about 1
+}
+
+// Fewer images than dimensions: some directions are in none of them, and other images must not be all of those.
+TEST(NewLayer, MakesNoMoreOfDirectionsThatTrainingImagesLack) {
+  const std::vector<std::int64_t> labels = labels_of(3);
+  const torch::Tensor features = features_of(labels), few = features.narrow(0, 0, 5), others = features.narrow(0, 100, 200);
+  for (const LayerValues& layer : {principal_components(few, kFeatures), discriminants(few, std::span(labels).first(5), kFeatures)}) {
+    const torch::Tensor norms = layer.weight.norm(2, 1);
+    EXPECT_LT((norms.max() / norms.min()).item<double>(), 20);
+    const torch::Tensor energy = through(layer, others).pow(2).mean(0);
+    EXPECT_GT((energy.narrow(0, 0, 4).sum() / energy.sum()).item<double>(), 0.05);
+  }
 }
 
 TEST(NewLayer, DiscriminantsLookWhereClassesDiffer) {
@@ -107,7 +121,7 @@ TEST(NewLayer, RefusesWhatNoLayerCanBeMadeOf) {
   const std::vector<std::int64_t> labels = labels_of(3);
   torch::Tensor features = features_of(labels);
   EXPECT_THAT([&] { principal_components(features, 9); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("embedding_dimension is 9; a layer computed from 8 features has from 1 to 8")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("embedding_dim is 9; a layer computed from 8 features has from 1 to 8")));
   EXPECT_THAT([&] { discriminants(features, std::vector<std::int64_t>(5), 4); }, ThrowsMessage<InvalidArgument>(HasSubstr("labels are 5")));
   EXPECT_THAT([&] { principal_components(torch::ones({5, 4}), 2); }, ThrowsMessage<InvalidArgument>(HasSubstr("are alike")));
   features[3][4] = std::numeric_limits<float>::quiet_NaN();

@@ -1,10 +1,12 @@
 #include "smartmine/train/trainer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <atomic>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -37,6 +39,7 @@
 namespace smartmine {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -193,6 +196,7 @@ TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
     config_.duplicate_distance = 1e-4;
     config_.weight_average = 0.9;
     config_.new_layer_start = "discriminants";
+    config_.kappa = -1;
   }
   std::size_t events = 0;
   RunDirectory whole = new_run("whole");
@@ -527,6 +531,7 @@ TEST(EpochRecords, SurviveTheirLine) {
   record.terms = 9;
   record.loss_sum = 1.0 / 3;
   record.kappa = 2.5;
+  record.kappa_reason = "because";
   record.mining.emplace();
   record.mining->mined = 4;
   record.stage_seconds["steps"] = 0.25;
@@ -537,6 +542,7 @@ TEST(EpochRecords, SurviveTheirLine) {
   EXPECT_EQ(to_json_line(read), line);
   EXPECT_EQ(read.loss_sum, record.loss_sum);
   EXPECT_EQ(read.mining->mined, 4U);
+  EXPECT_EQ(read.kappa_reason, "because");
   EXPECT_THAT([] { parse_record("{\"epoch\": 1"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not a line of a run's log")));
 }
 
@@ -577,7 +583,9 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.colour_jitter = 2; }), "colour_jitter is 2; it must be from 0 to 1");
   EXPECT_EQ(message([](TrainConfig& c) { c.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
   EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
-  EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0 or at least kappa_floor, 1");
+  EXPECT_EQ(message([](TrainConfig& c) { c.kappa = -1, c.system = "triplet-fanng"; }),
+            "kappa is -1; triplet-fanng has no controller to find one, so it must be 0 or at least kappa_floor, 1");
+  EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0, -1 or at least kappa_floor, 1");
 }
 
 TEST(Schedules, HalveTheRateOrTakeItToZeroAndWarmItUp) {
@@ -740,9 +748,34 @@ TEST(Configs, HaveARateThatSuitsTheSystemAndTrainedWeights) {
   };
   EXPECT_DOUBLE_EQ(rate("triplet-global", ""), 0.1);
   EXPECT_DOUBLE_EQ(rate("triplet-global", "some.safetensors"), 0.01);
-  EXPECT_DOUBLE_EQ(rate("lifted", "some.safetensors"), 0.001);  // its gradients are larger
+  EXPECT_DOUBLE_EQ(rate("lifted", "some.safetensors"), 1e-4);  // its gradients are larger
   EXPECT_DOUBLE_EQ(rate("npairs", ""), 0.01);
   EXPECT_DOUBLE_EQ(rate("npairs", "some.safetensors"), 1e-5);  // and these grow with the square of the embeddings' length
+}
+
+TEST_F(Training, StartsToMineAtTheTargetErrorAndSaysHowKappaCameAbout) {
+  config_.neighbors = 35;  // all, so that any kappa finds what there is
+  config_.margin = 0.001;
+  config_.kappa = -1;
+  config_.target_error = 0.9;  // these few pictures are hard to tell apart
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  const EpochRecord& first = run.log()[2];
+  ASSERT_TRUE(first.kappa);
+  EXPECT_GT(*first.kappa, 1);
+  EXPECT_LT(*first.kappa, 4);
+  double kappa = 0, expected = 0;
+  ASSERT_EQ(std::sscanf(first.kappa_reason.c_str(), "triplets of kappa %lf have an error of %lf before", &kappa, &expected), 2)
+      << first.kappa_reason;
+  EXPECT_NEAR(kappa, *first.kappa, 1e-3 * kappa);
+  EXPECT_NEAR(expected, 0.9, 1.01 / 36);  // a triplet more or less
+  EXPECT_THAT(run.log()[3].kappa_reason, AllOf(HasSubstr("training error"), HasSubstr("target 0.900"), HasSubstr("->")));
+  EXPECT_EQ(run.log()[1].kappa_reason, "");  // random triplets
+  config_.kappa = 3;
+  RunDirectory given = new_run("given");
+  Trainer(config_, given).run();
+  EXPECT_EQ(given.log()[2].kappa, 3);
+  EXPECT_EQ(given.log()[2].kappa_reason, "");
 }
 
 TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
@@ -789,6 +822,14 @@ TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
   config_.embedding_dim = model->backbone().feature_dimension() + 1;
   start_as("auto", "auto with too few features");
   EXPECT_LT(started["auto with too few features"].at("embedding.bias").abs().max().item<float>(), 1e-20);
+  config_.embedding_dim = 20;  // and more images than twice that
+  start_as("auto", "auto with too few images");
+  EXPECT_LT(started["auto with too few images"].at("embedding.bias").abs().max().item<float>(), 1e-20);
+  config_.embedding_dim = model->backbone().feature_dimension() + 1;
+  EXPECT_THAT(
+      [&] { start_as("components", "components of too few features"); },
+      ThrowsMessage<InvalidArgument>(HasSubstr(fmt::format("embedding_dim is {}; a new layer that starts from components of {} features",
+                                                           config_.embedding_dim, config_.embedding_dim - 1))));
   config_.embedding_dim = 8;
 
   // A layer that comes with the weights stays, and that is said to those who asked for another.
@@ -800,6 +841,27 @@ TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
   trainer.run();
   const NamedTensors kept = read_safetensors(root_ / "given/checkpoint/model.safetensors");
   EXPECT_TRUE(torch::allclose(kept.at("embedding.weight"), started["components"].at("embedding.weight")));
+}
+
+TEST_F(Training, StartsAtRandomFromImagesThatAreAllAlike) {
+  const std::filesystem::path images = config_.data_root;
+  std::filesystem::path first;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(images)) {
+    if (!entry.is_regular_file()) continue;
+    if (first.empty()) first = entry.path();
+    if (entry.path() != first) std::filesystem::copy_file(first, entry.path(), std::filesystem::copy_options::overwrite_existing);
+  }
+  NamedTensors trunk = make_model({.embedding_dimension = 8, .input_size = 16, .channels = 1})->state();
+  trunk.erase("embedding.weight");
+  trunk.erase("embedding.bias");
+  write_safetensors(root_ / "trunk.safetensors", trunk);
+  config_.weights = (root_ / "trunk.safetensors").string();
+  RunDirectory run = new_run("run");
+  EXPECT_THAT(Trainer(config_, run).notes(),
+              ::testing::Contains(HasSubstr("starts at random: the features of all training images are alike")));
+  config_.new_layer_start = "components";
+  RunDirectory chosen = new_run("chosen");
+  EXPECT_THAT([&] { Trainer(config_, chosen); }, ThrowsMessage<InvalidArgument>(HasSubstr("new_layer_start must be random here")));
 }
 
 TEST(DeviceKnn, FindsWhatExactSearchFinds) {

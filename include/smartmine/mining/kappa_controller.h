@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ class KappaPolicy {
 
   /// For the epoch to come.
   virtual double kappa() const = 0;
+  /// Before an epoch is mined: the error that triplets selected with a kappa have in the embedding as it is, falling as kappa grows.
+  /// A policy may take its first kappa from it; later calls change nothing.
+  virtual void begin(const std::function<double(double kappa)>& /*expected_error*/) {}
   /// The training error (share of triplets with a loss) of the epoch just trained with `kappa()`; sets the next kappa.
   /// Throws InvalidArgument unless it lies in [0, 1].
   virtual void observe(double training_error) = 0;
@@ -36,7 +40,7 @@ enum class KappaFit {
 /// Options of the controller; names in brackets are the paper's.
 struct KappaControllerOptions {
   double target_error = 0.6;  ///< Training error to hold [e_t, 0.5-0.75]. Between 0 and 1, both excluded.
-  double start = 4;           ///< First kappa, within the range below.
+  double start = 4;           ///< First kappa, within the range below. 0: the one up to 4 at which `begin` expects the target.
   double min_kappa = 1;       ///< Positive, finite.
   double max_kappa = 64;      ///< Above min_kappa, finite.
   double max_step = 2;        ///< An epoch changes kappa by at most this factor. Above 1, finite.
@@ -53,6 +57,7 @@ class KappaController final : public KappaPolicy {
   /// Throws InvalidArgument for bad options.
   explicit KappaController(const KappaControllerOptions& options);
   double kappa() const override { return kappa_; }
+  void begin(const std::function<double(double kappa)>& expected_error) override;
   void observe(double training_error) override;
   const std::string& explanation() const override { return explanation_; }
   std::string save() const override;

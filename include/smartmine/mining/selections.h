@@ -77,4 +77,7 @@ std::vector<Pair> sample_negative_pairs(const Rows& rows, const LabelIndex& labe
 /// ones by ids) and keeps the top of both.
 HardPairs hard_pairs(const Rows& rows, const LabelIndex& labels, const HardPairsOptions& options);
 
+/// Share of triplets with d(anchor, negative) < d(anchor, positive) + margin, distances not squared: those with a loss. 0 of none.
+double violating_share(std::span<const Triplet> triplets, const Rows& rows, double margin);
+
 }  // namespace smartmine

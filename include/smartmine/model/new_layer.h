@@ -18,7 +18,7 @@ struct LayerValues {
 // features that are not finite or all alike.
 
 /// The directions in which features vary most (principal components), each divided by the square root of its deviation, so that the first
-/// do not drown the others.
+/// do not drown the others. Directions in which they hardly vary are not made more of than others.
 LayerValues principal_components(const torch::Tensor& features, std::int64_t dimension);
 
 /// The directions that tell classes apart best (linear discriminants): where class means differ most, measured by how much images of one

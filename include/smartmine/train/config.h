@@ -35,7 +35,7 @@ struct TrainConfig {
   std::int64_t triplets_per_anchor = 2;  ///< Length of an epoch; other systems see as many images.
   std::int64_t images_per_class = 4;     ///< In batches made of classes.
   std::string optimizer = "sgd";         ///< sgd or adamw.
-  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system and the optimiser, a tenth of it with `weights`.
+  double learning_rate = 0;              ///< Of the trunk. 0: what suits the system and the optimiser, less with `weights`.
   double new_layer_rate = 0;             ///< Times the trunk's, for the new layer. 0: 10 if the trunk starts from `weights`, else 1.
   double momentum = 0.9;                 ///< Of sgd.
   double weight_decay = 5e-4;
@@ -46,7 +46,7 @@ struct TrainConfig {
   double rate_warmup_epochs = 0;        ///< The rate rises to the schedule's over so many epochs, by the same amount every step.
 
   std::int64_t neighbors = 0;       ///< Length of the lists. 0: 200, or all other images if there are fewer.
-  double kappa = 0;                 ///< Start. 0: 4 with the controller, 8 by schedule.
+  double kappa = 0;                 ///< Start. 0: 4 with the controller, 8 by schedule. -1: where the controller expects the target error.
   double kappa_factor = 0.8;        ///< Of the schedule.
   double kappa_floor = 1;           ///< Of the schedule, and the least of the controller.
   double target_error = 0.6;        ///< Of the controller.
@@ -132,8 +132,7 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"triplets-per-anchor", "Triplets of each image in an epoch; other systems see as many images"}, c.triplets_per_anchor);
   visit(Setting{"images-per-class", "Images of a class in batches made of classes"}, c.images_per_class);
   visit(Setting{"optimizer", "sgd or adamw"}, c.optimizer);
-  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system and the optimizer, a tenth of it with --weights"},
-        c.learning_rate);
+  visit(Setting{"learning-rate", "Of the trunk; 0: what suits the system and the optimizer, less with --weights"}, c.learning_rate);
   visit(Setting{"new-layer-rate", "Learning rate of the new layer, times the trunk's; 0: 10 with --weights, else 1"}, c.new_layer_rate);
   visit(Setting{"momentum", "Of sgd"}, c.momentum);
   visit(Setting{"weight-decay", "Pull of all weights towards 0"}, c.weight_decay);
@@ -144,7 +143,7 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"rate-every", "Epochs between changes of the learning rate; 0: none"}, c.rate_every);
   visit(Setting{"rate-warmup-epochs", "Epochs over which the learning rate rises from 0; 0: none"}, c.rate_warmup_epochs);
   visit(Setting{"neighbors", "Length of the neighbour lists; 0: 200 or all there are"}, c.neighbors);
-  visit(Setting{"kappa", "First kappa; 0: 4 with the controller, 8 by schedule"}, c.kappa);
+  visit(Setting{"kappa", "First kappa; 0: 4 with the controller, 8 by schedule; -1: where the controller expects --target-error"}, c.kappa);
   visit(Setting{"kappa-factor", "Without the controller, every epoch multiplies kappa by this"}, c.kappa_factor);
   visit(Setting{"kappa-floor", "Least kappa"}, c.kappa_floor);
   visit(Setting{"target-error", "Training error that the controller holds"}, c.target_error);

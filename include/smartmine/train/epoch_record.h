@@ -67,6 +67,7 @@ struct EpochRecord {
   double spread = 0;            ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
   double learning_rate = 0;     ///< In the middle of the epoch, where it changes with every step.
   std::optional<double> kappa;  ///< Of epochs that mined.
+  std::string kappa_reason;     ///< How it came about, in words; empty if it was set.
   std::optional<MiningStats> mining;
   std::optional<ListRecord> lists;
   std::map<std::string, double> stage_seconds;  ///< "embedding", "lists", "selection", "steps", "evaluation".

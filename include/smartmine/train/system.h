@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,7 +28,9 @@ class EpochSource {
   virtual const LabelIndex& labels() const = 0;
   virtual Rows embeddings() = 0;             ///< Of all training images, with the weights the epoch starts with.
   virtual const NeighborLists& lists() = 0;  ///< Of those embeddings.
-  virtual double kappa() const = 0;          ///< For this epoch.
+  /// For this epoch. `expected_error` is the error that triplets of a kappa have before they are trained on; a first kappa may depend on
+  /// it.
+  virtual double kappa(const std::function<double(double kappa)>& expected_error) = 0;
 };
 
 /// The images of an epoch, batch after batch, as indices into the training set.
