@@ -76,8 +76,7 @@ void ValidationOptions::validate() const {
   if (classes >= 1 && classes != std::floor(classes))
     throw InvalidArgument(fmt::format("validation_classes is {}; from 1 on it must be a whole number of classes", classes));
   if (block < 0) throw InvalidArgument(fmt::format("validation_block is {}; it must be 0 (drawn) or from 1 on", block));
-  if (block > 0 && classes == 0)
-    throw InvalidArgument(fmt::format("validation_block is {}, but validation_classes is 0", block));
+  if (block > 0 && classes == 0) throw InvalidArgument(fmt::format("validation_block is {}, but validation_classes is 0", block));
 }
 
 DataSplits hold_out_classes(DataSplits splits, const ValidationOptions& options) {
