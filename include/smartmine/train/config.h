@@ -21,13 +21,12 @@ struct TrainConfig {
   std::string weights;  ///< File; empty: random weights.
   std::int64_t embedding_dim = 64;
   double dropout = 0;
-  std::string new_layer_start =
-      "auto";  ///< random, components or discriminants. auto: components if `weights` had a trunk alone and enough features, else random.
-  std::string pooling = "average";   ///< Of googlenet's last layer: average, max or both.
-  std::int64_t input_size = 0;       ///< Side of what the network sees. 0: the backbone's own.
-  std::int64_t image_size = 0;       ///< Side that images are scaled to before cropping. 0: 9/8 of input_size; googlenet at least 256.
-  std::int64_t evaluation_size = 0;  ///< Side of the centre crop to measure and to mine on. 0: input_size. Others: googlenet only.
-  std::int64_t channels = 0;         ///< 1: grey, 3: colour. 0: grey for characters, else colour.
+  std::string new_layer_start = "auto";  ///< random, components or discriminants; auto: components where `weights` have none, else random.
+  std::string pooling = "average";       ///< Of googlenet's last layer: average, max or both.
+  std::int64_t input_size = 0;           ///< Side of what the network sees. 0: the backbone's own.
+  std::int64_t image_size = 0;           ///< Side that images are scaled to before cropping. 0: 9/8 of input_size; googlenet at least 256.
+  std::int64_t evaluation_size = 0;      ///< Side of the centre crop to measure and to mine on. 0: input_size. Others: googlenet only.
+  std::int64_t channels = 0;             ///< 1: grey, 3: colour. 0: grey for characters, else colour.
 
   std::string system = "triplet-fanng-global-adaptive";
   std::int64_t epochs = 8;
@@ -115,8 +114,7 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"dropout", "Share of features dropped before the new layer"}, c.dropout);
   visit(Setting{"new-layer-start",
                 "random, or from features of the training images: components (where they vary most) or discriminants (where classes "
-                "differ); auto: "
-                "components with --weights, else random"},
+                "differ); auto: components with --weights, else random"},
         c.new_layer_start);
   visit(Setting{"pooling", "Of googlenet's last layer: average, max or both (their sum)"}, c.pooling);
   visit(Setting{"input-size", "Side of the images the network sees; 0: the backbone's own"}, c.input_size);
