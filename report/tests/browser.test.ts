@@ -83,7 +83,17 @@ describe.skipIf(!executable)('the page in Chromium', () => {
     await page.evaluate(() => scrollTo(0, 0));
     await page.screenshot({ path: join(screenshots, `${name}-00-top.png`) });
     const unpinned = await page.addStyleTag({ content: '.sticky { position: static !important; }' });
-    for (const [i, id] of ids.entries()) await page.locator(`#${id}`).screenshot({ path: join(screenshots, `${name}-${String(i + 1).padStart(2, '0')}-${id}.png`) });
+    // Cut out of the whole page: a picture of an element would first wait for two frames of it alike, which a slow machine may not give in time.
+    const boxes = await page.evaluate(
+      (all) =>
+        all.map((id) => {
+          const box = document.getElementById(id)!.getBoundingClientRect();
+          return { x: box.x + scrollX, y: box.y + scrollY, width: box.width, height: box.height };
+        }),
+      ids,
+    );
+    for (const [i, id] of ids.entries())
+      await page.screenshot({ path: join(screenshots, `${name}-${String(i + 1).padStart(2, '0')}-${id}.png`), clip: boxes[i], fullPage: true });
     await unpinned.evaluate((style) => (style as Element).remove());
   }
 
