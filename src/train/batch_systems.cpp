@@ -125,7 +125,7 @@ System npairs_system() {
           .loss = npairs,
           .unit_norm = false,
           .learning_rate = 0.01,
-          .pretrained_rate = 0.001};  // gradients grow with the embeddings, which features of trained networks make ten times as long
+          .pretrained_rate = 0.001};  // gradients grow with the embeddings, which are long where features are
 }
 
 System clustering_system() {
