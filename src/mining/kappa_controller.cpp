@@ -164,15 +164,18 @@ double KappaController::slope_step(const std::vector<Seen>& pairs, std::string& 
   const Fit fit = fit_line(
       pairs, [](const Seen& seen) { return log_odds(seen.error); }, [](const Seen& seen) { return std::log(seen.kappa); });
   const double weight = kPriorSpread * kPriorSpread;
-  const double slope = std::clamp((fit.xy + weight * options_.initial_slope) / (fit.xx + weight), kSteepest, kFlattest);
+  double slope = std::clamp((fit.xy + weight * options_.initial_slope) / (fit.xx + weight), kSteepest, kFlattest);
   const std::string singular = why_singular(pairs);
-  if (!singular.empty())
+  if (!singular.empty()) {
     reason = fmt::format("{}: slope {:.2f}, near the initial one", singular, slope);
-  else if (fit.xy >= 0)
-    reason = fmt::format("the last {} pairs say that the error does not fall as kappa grows, which is not believed: slope {:.2f}",
-                         pairs.size(), slope);
-  else
+  } else if (fit.xy >= 0) {
+    slope = options_.initial_slope;
+    reason =
+        fmt::format("the last {} pairs say that the error does not fall as kappa grows, which is not believed: the initial slope {:.2f}",
+                    pairs.size(), slope);
+  } else {
     reason = fmt::format("slope {:.2f} from the last {} pairs", slope, pairs.size());
+  }
   return kappa_ * std::exp(slope * (log_odds(options_.target_error) - log_odds(pairs.back().error)));
 }
 

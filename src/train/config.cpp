@@ -88,6 +88,7 @@ void TrainConfig::validate() const {
   whole("rate_every", rate_every, 0, kMany);
   from_to("rate_warmup_epochs", rate_warmup_epochs, 0, static_cast<double>(epochs));
   whole("neighbors", neighbors, 0, static_cast<std::int64_t>(kMaxRows));
+  one_of("kappa_fit", kappa_fit, {"log-odds", "linear"});
   if (!(kappa_factor > 0 && kappa_factor <= 1))
     throw InvalidArgument(fmt::format("kappa_factor is {}; it must be above 0 and at most 1", kappa_factor));
   positive("kappa_floor", kappa_floor);

@@ -35,6 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kMostBadSteps = 10;    // in a row, before the epoch is given up
 constexpr double kCollapsed = 1e-3;           // spread of embeddings that are all alike
+constexpr double kHardlyAny = 0.05;           // of the triplets that may be mined
 constexpr double kStuckError = 0.995;         // nothing is learnt from an error of 1
 constexpr std::int64_t kMostStuckEpochs = 5;  // in a row
 constexpr std::int64_t kMostBackOffs = 3;
@@ -85,6 +86,7 @@ std::unique_ptr<KappaPolicy> make_policy(const System& system, const TrainConfig
   KappaControllerOptions options{
       .target_error = config.target_error, .start = std::max(0.0, config.kappa), .min_kappa = config.kappa_floor};
   options.max_kappa = std::max(options.max_kappa, 2 * config.kappa);
+  options.fit = config.kappa_fit == "linear" ? KappaFit::kLinear : KappaFit::kLogOdds;
   return std::make_unique<KappaController>(options);
 }
 
@@ -128,6 +130,7 @@ class Trainer::Work final : public EpochSource {
   Rows embeddings() override;
   const NeighborLists& lists() override;
   double kappa(const std::function<double(double kappa)>& expected_error) override {
+    const Timed timed(record_, "selection");
     kappa_->begin(expected_error);
     return kappa_->kappa();
   }
@@ -149,6 +152,7 @@ class Trainer::Work final : public EpochSource {
 
   void back_off(const std::string& why);
   void watch_for_stuck_error();
+  void watch_for_idle_mining();
   void finish_epoch(const std::function<void(const EpochRecord&)>& on_epoch);
   void save();
   void take_up(const std::filesystem::path& checkpoint);
@@ -202,7 +206,7 @@ EpochPlan Trainer::Work::plan(std::int64_t epoch) {
   }
   if (plan.mining) {
     record_.mining = plan.mining;
-    record_.stage_seconds["selection"] = plan.mining->seconds;
+    record_.stage_seconds["selection"] += plan.mining->seconds;
     const auto log = run_.log();  // it would say the same every epoch; once is enough
     const bool said =
         std::any_of(log.begin(), log.end(), [](const EpochRecord& past) { return past.mining && !past.mining->note.empty(); });
@@ -442,6 +446,7 @@ void Trainer::Work::finish_epoch(const std::function<void(const EpochRecord&)>& 
   report_files_.finish_triplets();
   ++state_.epochs_done;
   state_.in_epoch = false;
+  watch_for_idle_mining();
   const std::size_t notes = record_.notes.size();
   watch_for_stuck_error();
   run_.append(record_);  // before the checkpoint: what a checkpoint knows of is always in the log
@@ -470,6 +475,21 @@ void Trainer::Work::watch_for_stuck_error() {
   state_.rate_scale *= kBackOff;
   record_.notes.push_back(fmt::format("the training error has been stuck at {:.3f} for {} epochs; the learning rate was halved",
                                       record_.training_error(), kMostStuckEpochs));
+}
+
+// The controller can make triplets easier only by mining fewer: where random ones are too hard already, it ends up with none.
+void Trainer::Work::watch_for_idle_mining() {
+  constexpr std::string_view kOpening = "hardly any triplets are mined";
+  if (!system_.adaptive || !plan_.observe_kappa || record_.mined_share() > kHardlyAny * config_.mined_fraction ||
+      record_.training_error() <= config_.target_error)
+    return;
+  for (const EpochRecord& past : run_.log())
+    for (const std::string& note : past.notes)
+      if (note.starts_with(kOpening)) return;
+  record_.notes.push_back(fmt::format(
+      "{}, {:.2g} %: the training error is {:.3f} without them already, above the target of {:.3f}; a higher --target-error or a "
+      "smaller --margin would have them mined",
+      kOpening, 100 * record_.mined_share(), record_.training_error(), config_.target_error));
 }
 
 void Trainer::Work::save() {

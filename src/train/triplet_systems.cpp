@@ -56,6 +56,7 @@ EpochPlan smart_plan(EpochSource& source) {
   const TrainConfig& config = source.config();
   if (source.epoch() <= config.warmup_epochs) return random_plan(source);
   const Rows rows = source.embeddings();
+  const NeighborLists& lists = source.lists();
   const auto select = [&](double kappa) {
     return SmartMiner({.kappa = kappa,
                        .triplets_per_anchor = static_cast<std::size_t>(config.triplets_per_anchor),
@@ -65,7 +66,7 @@ EpochPlan smart_plan(EpochSource& source) {
                        .margin = config.margin,
                        .duplicate_distance = config.duplicate_distance,
                        .hub_limit = config.hub_limit})
-        .select(source.lists(), source.labels(), &rows);
+        .select(lists, source.labels(), &rows);
   };
   const double kappa = source.kappa([&](double tried) { return violating_share(select(tried).triplets, rows, config.margin); });
   EpochPlan plan = plan_of(select(kappa), source);

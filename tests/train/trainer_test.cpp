@@ -585,6 +585,7 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
   EXPECT_EQ(message([](TrainConfig& c) { c.kappa = -1, c.system = "triplet-fanng"; }),
             "kappa is -1; triplet-fanng has no controller to find one, so it must be 0 or at least kappa_floor, 1");
+  EXPECT_EQ(message([](TrainConfig& c) { c.kappa_fit = "cubic"; }), "kappa_fit is 'cubic'; it must be one of log-odds, linear");
   EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0, -1 or at least kappa_floor, 1");
 }
 
@@ -776,6 +777,24 @@ TEST_F(Training, StartsToMineAtTheTargetErrorAndSaysHowKappaCameAbout) {
   Trainer(config_, given).run();
   EXPECT_EQ(given.log()[2].kappa, 3);
   EXPECT_EQ(given.log()[2].kappa_reason, "");
+}
+
+TEST_F(Training, SaysOnceWhenRandomTripletsAreHarderThanTheTarget) {
+  config_.margin = 2.5;  // more than distances can differ by
+  config_.kappa = 64;
+  config_.epochs = 6;
+  RunDirectory run = new_run("run");
+  Trainer(config_, run).run();
+  std::vector<std::int64_t> idle, said;
+  for (const EpochRecord& record : run.log()) {
+    if (record.kappa && record.mined_share() <= 0.05) idle.push_back(record.epoch);
+    for (const std::string& note : record.notes)
+      if (note.starts_with(
+              "hardly any triplets are mined, 0 %: the training error is 1.000 without them already, above the target of 0.600"))
+        said.push_back(record.epoch);
+  }
+  ASSERT_GE(idle.size(), 2U);
+  EXPECT_EQ(said, std::vector<std::int64_t>{idle.front()});
 }
 
 TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {

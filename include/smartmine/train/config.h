@@ -44,16 +44,17 @@ struct TrainConfig {
   std::int64_t rate_every = 3;          ///< ... every so many epochs. 0: never.
   double rate_warmup_epochs = 0;        ///< The rate rises to the schedule's over so many epochs, by the same amount every step.
 
-  std::int64_t neighbors = 0;       ///< Length of the lists. 0: 200, or all other images if there are fewer.
-  double kappa = 0;                 ///< Start. 0: 4 with the controller, 8 by schedule. -1: where the controller expects the target error.
-  double kappa_factor = 0.8;        ///< Of the schedule.
-  double kappa_floor = 1;           ///< Of the schedule, and the least of the controller.
-  double target_error = 0.6;        ///< Of the controller.
-  double mined_fraction = 1;        ///< Share of triplets mined.
-  double hub_limit = 0;             ///< An image is the negative at most so many times the mean. 0: no limit.
-  double duplicate_distance = 0;    ///< Negatives nearer (squared) than this are copies and never mined. 0: those at distance 0.
-  std::int64_t warmup_epochs = -1;  ///< Random triplets before mining starts. -1: 2 as in the paper, 1 if the trunk starts untrained.
-  std::string index = "auto";       ///< auto, exact or fanng.
+  std::int64_t neighbors = 0;  ///< Length of the lists. 0: 200, or all other images if there are fewer.
+  double kappa = 0;            ///< Start. 0: 4 with the controller, 8 by schedule. -1: where the controller expects the target error.
+  std::string kappa_fit = "log-odds";  ///< Of the controller: log-odds, or linear as in the paper.
+  double kappa_factor = 0.8;           ///< Of the schedule.
+  double kappa_floor = 1;              ///< Of the schedule, and the least of the controller.
+  double target_error = 0.6;           ///< Of the controller.
+  double mined_fraction = 1;           ///< Share of triplets mined.
+  double hub_limit = 0;                ///< An image is the negative at most so many times the mean. 0: no limit.
+  double duplicate_distance = 0;       ///< Negatives nearer (squared) than this are copies and never mined. 0: those at distance 0.
+  std::int64_t warmup_epochs = -1;     ///< Random triplets before mining starts. -1: 2 as in the paper, 1 if the trunk starts untrained.
+  std::string index = "auto";          ///< auto, exact or fanng.
 
   double margin = 0.2;  ///< Of the triplet and the semi-hard loss.
   double global_weight = 1;
@@ -142,6 +143,7 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(Setting{"rate-warmup-epochs", "Epochs over which the learning rate rises from 0; 0: none"}, c.rate_warmup_epochs);
   visit(Setting{"neighbors", "Length of the neighbour lists; 0: 200 or all there are"}, c.neighbors);
   visit(Setting{"kappa", "First kappa; 0: 4 with the controller, 8 by schedule; -1: where the controller expects --target-error"}, c.kappa);
+  visit(Setting{"kappa-fit", "How the controller reads past errors: log-odds, or linear as in the paper"}, c.kappa_fit);
   visit(Setting{"kappa-factor", "Without the controller, every epoch multiplies kappa by this"}, c.kappa_factor);
   visit(Setting{"kappa-floor", "Least kappa"}, c.kappa_floor);
   visit(Setting{"target-error", "Training error that the controller holds"}, c.target_error);
