@@ -115,7 +115,7 @@ System lifted_system() {
           .plan = classes_plan,
           .loss = lifted,
           .learning_rate = 0.01,
-          .pretrained_rate = 0.01};  // its gradients are large, and the new layer, which learns ten times as fast, comes apart
+          .pretrained_rate = 0.002};  // its gradients are large, and the new layer, which learns ten times as fast, comes apart
 }
 
 System npairs_system() {
