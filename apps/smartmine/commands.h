@@ -14,9 +14,8 @@ void add_mine(CLI::App& program, Work& work);
 void add_eval(CLI::App& program, Work& work);
 void add_report(CLI::App& program, Work& work);
 void add_compare(CLI::App& program, Work& work);
-#ifdef SMARTMINE_WITH_TORCH
+// With LibTorch; reached through torch_part.h.
 void add_train(CLI::App& program, Work& work);
 void add_embed(CLI::App& program, Work& work);
-#endif
 
 }  // namespace smartmine::app

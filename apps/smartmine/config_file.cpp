@@ -11,9 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#ifdef SMARTMINE_WITH_TORCH
-#include "smartmine/train/system.h"
-#endif
+#include "torch_part.h"
 
 namespace smartmine::app {
 namespace {
@@ -99,13 +97,10 @@ class SubcommandConfig : public CLI::ConfigTOML {
   }
 
  private:
-  static bool is_system([[maybe_unused]] const std::string& name) {
-#ifdef SMARTMINE_WITH_TORCH
-    const std::vector<std::string> names = system_names();
+  static bool is_system(const std::string& name) {
+    if (torch_part() == nullptr) return false;
+    const std::vector<std::string> names = torch_part()->system_names();
     return std::find(names.begin(), names.end(), name) != names.end();
-#else
-    return false;
-#endif
   }
 
   // The one of the command line, else of the file, else the default.

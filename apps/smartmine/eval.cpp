@@ -24,10 +24,7 @@
 #include "smartmine/graph/neighbors.h"
 #include "smartmine/metrics/clustering.h"
 #include "smartmine/metrics/retrieval.h"
-#ifdef SMARTMINE_WITH_TORCH
-#include "smartmine/train/embed_images.h"
-#include "train_settings.h"
-#endif
+#include "torch_part.h"
 
 namespace smartmine::app {
 namespace {
@@ -164,12 +161,6 @@ std::string to_table(const Evaluation& result, const EvalArguments& arguments) {
   return table;
 }
 
-// Embeddings and the label of each row.
-struct Labelled {
-  Embeddings embeddings;
-  std::vector<std::int64_t> labels;
-};
-
 Labelled read_files(const EvalArguments& arguments) {
   std::vector<std::int64_t> labels = read_labels(arguments.labels);
   Embeddings embeddings = read_embeddings(arguments.embeddings);
@@ -182,31 +173,18 @@ Labelled read_files(const EvalArguments& arguments) {
   return {std::move(embeddings), std::move(labels)};
 }
 
-#ifdef SMARTMINE_WITH_TORCH
-// The test images of a run (or its validation classes, if that is what it measured), embedded by its last good checkpoint.
 Labelled embed_run(EvalArguments& arguments, const Progress& progress) {
-  const RunDirectory run = RunDirectory::open(arguments.run);
-  TrainConfig config = read_config(run);
-  if (!arguments.seed_given) arguments.clustering.seed = config.seed;  // so that the NMI is the one in the run's log
-  config.device = arguments.device;
-  config.threads = arguments.threads;
-  const DataSplits splits = load_run_data(config);
-  EmbeddedImages embedded = embed_images(config, model_of(run), splits.validation ? *splits.validation : splits.test, progress);
-  const auto labels = embedded.dataset.labels();
-  return {std::move(embedded.embeddings), {labels.begin(), labels.end()}};
+  EmbeddedRun run = torch_part()->embed_run(arguments.run, arguments.device, arguments.threads, progress);
+  if (!arguments.seed_given) arguments.clustering.seed = run.seed;  // so that the NMI is the one in the run's log
+  return std::move(run.images);
 }
-#endif
 
-void run_eval(EvalArguments arguments) {  // NOLINT(performance-unnecessary-value-param): with torch it is changed
+void run_eval(EvalArguments arguments) {
   check(arguments);
   const auto begin = Clock::now();
   ProgressDisplay display(arguments.quiet || arguments.json);
-#ifdef SMARTMINE_WITH_TORCH
   const Labelled read = arguments.run.empty() ? read_files(arguments) : embed_run(arguments, display.callback());
   if (!arguments.run.empty()) arguments.embeddings = arguments.labels = arguments.run;  // what messages name
-#else
-  const Labelled read = read_files(arguments);
-#endif
   const std::vector<std::int64_t>& labels = read.labels;
   const Rows& rows = read.embeddings.rows();
   const double read_seconds = seconds_since(begin);
@@ -237,14 +215,14 @@ void add_eval(CLI::App& program, Work& work) {
   command.add_option("--embeddings", arguments->embeddings, "Vectors, one a row: .npy (float16/32/64, C order), .fvecs or .fbin")
       ->type_name("FILE");
   command.add_option("--labels", arguments->labels, "The class of each row: .npy of whole numbers, any values")->type_name("FILE");
-#ifdef SMARTMINE_WITH_TORCH
-  command.add_option("--run", arguments->run, "Instead of both: the directory of a run, whose test images are embedded and measured")
-      ->type_name("RUN_DIR");
-  command.add_option("--device", arguments->device, "auto, cpu or cuda: where a run's images are embedded")
-      ->check(one_of({"auto", "cpu", "cuda"}))
-      ->type_name("NAME")
-      ->capture_default_str();
-#endif
+  if (torch_part() != nullptr) {
+    command.add_option("--run", arguments->run, "Instead of both: the directory of a run, whose test images are embedded and measured")
+        ->type_name("RUN_DIR");
+    command.add_option("--device", arguments->device, "auto, cpu or cuda: where a run's images are embedded")
+        ->check(one_of({"auto", "cpu", "cuda"}))
+        ->type_name("NAME")
+        ->capture_default_str();
+  }
   command.add_flag("--no-nmi", arguments->no_nmi, "Leave out NMI, which needs a clustering");
   command.add_flag("--no-map", arguments->no_map, "Leave out MAP@R and R-precision, which need lists as long as a class");
   command.add_option("--restarts", arguments->clustering.restarts, "Runs of k-means, of which the best is taken; 1 to 1000")

@@ -13,6 +13,7 @@
 #include "console.h"
 #include "interrupt.h"
 #include "smartmine/core/error.h"
+#include "torch_part.h"
 
 namespace smartmine::app {
 namespace {
@@ -36,29 +37,29 @@ std::string unknown_argument(const CLI::App& program) {
 }
 
 int run(int argc, char** argv) {
+  hand_over(argc, argv);
+  const TorchPart* const torch = torch_part();
   CLI::App program{"smartmine: hard triplets for embedding training, mined over the whole training set."};
   program.name("smartmine");
   program.set_version_flag("--version", "smartmine " SMARTMINE_VERSION);
-  program.footer(
-      "Examples:\n"
-#ifdef SMARTMINE_WITH_TORCH
-      "  smartmine train\n"
-      "  smartmine train --dataset folder --data-root photos/ --output run\n"
-#endif
-      "  smartmine knn --embeddings x.npy --neighbors 100 --output lists\n"
-      "  smartmine mine --embeddings x.npy --labels y.npy --output triplets.npy\n"
-      "  smartmine eval --embeddings x.npy --labels y.npy\n"
-      "  smartmine report runs/glyphs-1\n"
-      "  smartmine compare runs/glyphs-1 runs/glyphs-2\n"
-      "  smartmine mine --help");
+  program.footer(std::string("Examples:\n") +
+                 (torch == nullptr ? ""
+                                   : "  smartmine train\n"
+                                     "  smartmine train --dataset folder --data-root photos/ --output run\n") +
+                 "  smartmine knn --embeddings x.npy --neighbors 100 --output lists\n"
+                 "  smartmine mine --embeddings x.npy --labels y.npy --output triplets.npy\n"
+                 "  smartmine eval --embeddings x.npy --labels y.npy\n"
+                 "  smartmine report runs/glyphs-1\n"
+                 "  smartmine compare runs/glyphs-1 runs/glyphs-2\n"
+                 "  smartmine mine --help");
   program.require_subcommand(0, 1);  // with (1, 1) a misspelt one would be called missing
   program.fallthrough();             // so that --config may follow the subcommand
   add_config_option(program);
   Work work;
-#ifdef SMARTMINE_WITH_TORCH
-  add_train(program, work);
-  add_embed(program, work);
-#endif
+  if (torch != nullptr) {
+    torch->add_train(program, work);
+    torch->add_embed(program, work);
+  }
   add_knn(program, work);
   add_mine(program, work);
   add_eval(program, work);

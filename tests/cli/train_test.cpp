@@ -26,6 +26,34 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+TEST(TwoPrograms, OnlyWhatNeedsTorchNeedsTheSecond) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(SMARTMINE_PROGRAM, folder / "smartmine");
+  const auto alone = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), folder / "smartmine");
+    return Process(words).wait();
+  };
+  using Words = std::vector<std::string>;
+  for (const Words& words : {Words{"--version"},
+                             {"knn", "--help"},
+                             {"mine", "--help"},
+                             {"report", "--help"},
+                             {"compare", "--help"},
+                             {"eval", "--embeddings", "none.npy", "--labels", "none.npy"}}) {
+    const Outcome outcome = alone(words), whole = smartmine(words);
+    EXPECT_EQ(outcome.status, whole.status) << words.front();
+    EXPECT_EQ(outcome.out, whole.out);
+    EXPECT_EQ(outcome.err, whole.err);
+    EXPECT_THAT(outcome.err, Not(HasSubstr("torch")));
+  }
+  for (const Words& words : {Words{"train"}, {"embed"}, {"eval", "--run", "run"}, {"knn", "--config", "some.toml"}, {"--help"}, {}}) {
+    const Outcome outcome = alone(words);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.err,
+                AllOf(StartsWith("smartmine: "), HasSubstr("smartmine-torch: not found; smartmine train, embed and eval --run")));
+  }
+}
+
 class Train : public ::testing::Test {
  protected:
   Train() { make_image_folder(folder_ / "images"); }

@@ -1,0 +1,29 @@
+#include "smartmine/train/embed_images.h"
+#include "smartmine/train/system.h"
+#include "torch_part.h"
+#include "train_settings.h"
+
+namespace smartmine::app {
+namespace {
+
+EmbeddedRun embed_run(const std::string& directory, const std::string& device, unsigned threads, const Progress& progress) {
+  const RunDirectory run = RunDirectory::open(directory);
+  TrainConfig config = read_config(run);
+  config.device = device;
+  config.threads = threads;
+  const DataSplits splits = load_run_data(config);
+  EmbeddedImages embedded = embed_images(config, model_of(run), splits.validation ? *splits.validation : splits.test, progress);
+  const auto labels = embedded.dataset.labels();
+  return {{std::move(embedded.embeddings), {labels.begin(), labels.end()}}, config.seed};
+}
+
+}  // namespace
+
+const TorchPart* torch_part() {
+  static constexpr TorchPart kPart{.add_train = add_train, .add_embed = add_embed, .embed_run = embed_run, .system_names = system_names};
+  return &kPart;
+}
+
+void hand_over(int /*argc*/, char** /*argv*/) {}
+
+}  // namespace smartmine::app
