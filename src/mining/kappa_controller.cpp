@@ -19,14 +19,16 @@ constexpr double kPriorSpread = 0.2;
 constexpr double kLeastSpread = 0.01;
 constexpr double kUsualStart = 4;
 constexpr int kHalvings = 10;  // of the range up to it, to find a start: to some thousandths
+constexpr double kHardlyAny = 0.05;
 constexpr double kFlattest = -0.125;
 constexpr double kSteepest = -2;
 
 constexpr std::string_view kControllerHeader = "smartmine kappa controller 1";
 constexpr std::string_view kScheduleHeader = "smartmine kappa schedule 1";
 
-void require_error(double error) {
+void require_shares(double error, double mined) {
   if (!(error >= 0 && error <= 1)) throw InvalidArgument(fmt::format("training error is {}; it must be from 0 to 1", error));
+  if (!(mined >= 0 && mined <= 1)) throw InvalidArgument(fmt::format("mined share is {}; it must be from 0 to 1", mined));
 }
 
 // An error beyond 2 or 98 % counts as that: the ends of the scale are infinitely far away.
@@ -164,18 +166,15 @@ double KappaController::slope_step(const std::vector<Seen>& pairs, std::string& 
   const Fit fit = fit_line(
       pairs, [](const Seen& seen) { return log_odds(seen.error); }, [](const Seen& seen) { return std::log(seen.kappa); });
   const double weight = kPriorSpread * kPriorSpread;
-  double slope = std::clamp((fit.xy + weight * options_.initial_slope) / (fit.xx + weight), kSteepest, kFlattest);
+  const double slope = std::clamp((fit.xy + weight * options_.initial_slope) / (fit.xx + weight), kSteepest, kFlattest);
   const std::string singular = why_singular(pairs);
-  if (!singular.empty()) {
+  if (!singular.empty())
     reason = fmt::format("{}: slope {:.2f}, near the initial one", singular, slope);
-  } else if (fit.xy >= 0) {
-    slope = options_.initial_slope;
-    reason =
-        fmt::format("the last {} pairs say that the error does not fall as kappa grows, which is not believed: the initial slope {:.2f}",
-                    pairs.size(), slope);
-  } else {
+  else if (fit.xy >= 0)
+    reason = fmt::format("the last {} pairs say that the error does not fall as kappa grows, which is not believed: slope {:.2f}",
+                         pairs.size(), slope);
+  else
     reason = fmt::format("slope {:.2f} from the last {} pairs", slope, pairs.size());
-  }
   return kappa_ * std::exp(slope * (log_odds(options_.target_error) - log_odds(pairs.back().error)));
 }
 
@@ -216,8 +215,15 @@ double KappaController::saturated_step(double error, std::string& reason) const 
   return next;
 }
 
-void KappaController::observe(double training_error) {
-  require_error(training_error);
+void KappaController::observe(double training_error, double mined) {
+  require_shares(training_error, mined);
+  if (mined <= kHardlyAny && training_error > options_.target_error) {
+    // Once nothing is mined, a larger kappa changes nothing, and would be a long way to come back from.
+    explanation_ =
+        fmt::format("training error {:.3f}, target {:.3f}: kappa {:.4g} stays; {:.2g} % are mined, so the error is that of random triplets",
+                    training_error, options_.target_error, kappa_, 100 * mined);
+    return;
+  }
   window_.push_back({training_error, kappa_});
   if (window_.size() > options_.window) window_.erase(window_.begin());
   std::string reason;
@@ -280,8 +286,8 @@ void KappaScheduleOptions::validate() const {
 
 KappaSchedule::KappaSchedule(const KappaScheduleOptions& options) : options_(options), kappa_(options.start) { options_.validate(); }
 
-void KappaSchedule::observe(double training_error) {
-  require_error(training_error);
+void KappaSchedule::observe(double training_error, double mined) {
+  require_shares(training_error, mined);
   const double next = std::max(options_.floor, kappa_ * options_.factor);
   explanation_ = fmt::format("schedule: kappa {:.4g} -> {:.4g}{}; training error {:.3f} is not looked at", kappa_, next,
                              next == options_.floor ? ", the floor" : "", training_error);

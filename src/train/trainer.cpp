@@ -191,7 +191,7 @@ std::optional<std::string> Trainer::Work::run_epoch(std::int64_t epoch) {
   if (!state_.in_epoch) plan_ = plan(epoch);                     // embeds the whole set, finds neighbours, mines: as the system likes
   if (const auto trouble = train_on(plan_)) return trouble;      // a step a batch
   if (is_evaluation_epoch(epoch)) record_.metrics = evaluate();  // on classes never trained on
-  if (plan_.observe_kappa) kappa_->observe(record_.training_error());
+  if (plan_.observe_kappa) kappa_->observe(record_.training_error(), std::min(1.0, record_.mined_share() / config_.mined_fraction));
   return std::nullopt;
 }
 
@@ -477,19 +477,20 @@ void Trainer::Work::watch_for_stuck_error() {
                                       record_.training_error(), kMostStuckEpochs));
 }
 
-// The controller can make triplets easier only by mining fewer: where random ones are too hard already, it ends up with none.
+// The controller can make triplets easier only by mining fewer: where random ones are too hard already, there is nothing for it to do.
 void Trainer::Work::watch_for_idle_mining() {
-  constexpr std::string_view kOpening = "hardly any triplets are mined";
+  constexpr std::string_view kOpening = "random triplets are harder than the target";
   if (!system_.adaptive || !plan_.observe_kappa || record_.mined_share() > kHardlyAny * config_.mined_fraction ||
       record_.training_error() <= config_.target_error)
     return;
   for (const EpochRecord& past : run_.log())
     for (const std::string& note : past.notes)
       if (note.starts_with(kOpening)) return;
-  record_.notes.push_back(fmt::format(
-      "{}, {:.2g} %: the training error is {:.3f} without them already, above the target of {:.3f}; a higher --target-error or a "
-      "smaller --margin would have them mined",
-      kOpening, 100 * record_.mined_share(), record_.training_error(), config_.target_error));
+  record_.notes.push_back(
+      fmt::format("{}: {:.2g} % are mined, and the training error is {:.3f} instead of {:.3f}. Kappa stays until it has fallen that far; a "
+                  "higher --target-error "
+                  "or a smaller --margin may have more mined before",
+                  kOpening, 100 * record_.mined_share(), record_.training_error(), config_.target_error));
 }
 
 void Trainer::Work::save() {

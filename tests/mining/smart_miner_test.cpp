@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "mining/draw.h"
@@ -297,7 +299,18 @@ auto contents(const MinedTriplets& mined) {
 
 TEST(SmartMiner, GivesTheSameResultAtAnyNumberOfThreads) {
   const LabelledPoints points = clouds(5000, 40, 1.2, 3, 3);
-  const NeighborLists lists = brute_lists(points, 20);
+  const NeighborLists longest = brute_lists(points, 80);
+  const auto part = [&](std::span<const std::uint32_t> of, std::size_t neighbors) {
+    NeighborLists lists(of.size(), neighbors);
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      std::copy_n(longest.ids(of[i]).begin(), neighbors, lists.ids(i).begin());
+      std::copy_n(longest.distances(of[i]).begin(), neighbors, lists.distances(i).begin());
+    }
+    return lists;
+  };
+  std::vector<std::uint32_t> all(points.size());
+  std::iota(all.begin(), all.end(), 0U);
+  const NeighborLists lists = part(all, 20);
   const Rows rows = points.rows();
   for (const std::size_t cap : {0, 3, 4})
     for (const bool extend : {false, true}) {
@@ -307,8 +320,7 @@ TEST(SmartMiner, GivesTheSameResultAtAnyNumberOfThreads) {
         options.hub_limit = 1.5;
         options.duplicate_distance = 0.1;
       }
-      if (extend)
-        options.longer_lists = [&](std::span<const std::uint32_t> of, std::size_t neighbors) { return brute_lists(points, of, neighbors); };
+      if (extend) options.longer_lists = part;
       options.longest_list = 80;
       const auto one = contents(SmartMiner(options).select(lists, points.labels, &rows));
       for (const unsigned threads : {2U, 3U, 8U}) {

@@ -789,12 +789,12 @@ TEST_F(Training, SaysOnceWhenRandomTripletsAreHarderThanTheTarget) {
   for (const EpochRecord& record : run.log()) {
     if (record.kappa && record.mined_share() <= 0.05) idle.push_back(record.epoch);
     for (const std::string& note : record.notes)
-      if (note.starts_with(
-              "hardly any triplets are mined, 0 %: the training error is 1.000 without them already, above the target of 0.600"))
+      if (note.starts_with("random triplets are harder than the target: 0 % are mined, and the training error is 1.000 instead of 0.600. "))
         said.push_back(record.epoch);
   }
   ASSERT_GE(idle.size(), 2U);
   EXPECT_EQ(said, std::vector<std::int64_t>{idle.front()});
+  EXPECT_EQ(run.log().back().kappa, run.log()[static_cast<std::size_t>(idle.front())].kappa);  // it stays
 }
 
 TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {

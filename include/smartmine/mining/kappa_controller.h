@@ -18,9 +18,10 @@ class KappaPolicy {
   /// Before an epoch is mined: the error that triplets selected with a kappa have in the embedding as it is, falling as kappa grows.
   /// A policy may take its first kappa from it; later calls change nothing.
   virtual void begin(const std::function<double(double kappa)>& /*expected_error*/) {}
-  /// The training error (share of triplets with a loss) of the epoch just trained with `kappa()`; sets the next kappa.
-  /// Throws InvalidArgument unless it lies in [0, 1].
-  virtual void observe(double training_error) = 0;
+  /// The training error (share of triplets with a loss) of the epoch just trained with `kappa()`; sets the next kappa. `mined` is how many
+  /// of the triplets that were to be mined could be; the others are random. Throws InvalidArgument unless both lie in [0, 1].
+  virtual void observe(double training_error, double mined) = 0;
+  void observe(double training_error) { observe(training_error, 1); }
   /// The last decision and its reasons in one line for an operator; empty before the first.
   virtual const std::string& explanation() const = 0;
 
@@ -58,7 +59,8 @@ class KappaController final : public KappaPolicy {
   explicit KappaController(const KappaControllerOptions& options);
   double kappa() const override { return kappa_; }
   void begin(const std::function<double(double kappa)>& expected_error) override;
-  void observe(double training_error) override;
+  using KappaPolicy::observe;
+  void observe(double training_error, double mined) override;
   const std::string& explanation() const override { return explanation_; }
   std::string save() const override;
   void load(std::string_view state) override;
@@ -93,7 +95,8 @@ class KappaSchedule final : public KappaPolicy {
   /// Throws InvalidArgument for bad options.
   explicit KappaSchedule(const KappaScheduleOptions& options);
   double kappa() const override { return kappa_; }
-  void observe(double training_error) override;
+  using KappaPolicy::observe;
+  void observe(double training_error, double mined) override;
   const std::string& explanation() const override { return explanation_; }
   std::string save() const override;
   void load(std::string_view state) override;
