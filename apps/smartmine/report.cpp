@@ -14,6 +14,7 @@
 #include "outputs.h"
 #include "page_template.h"
 #include "report_page.h"
+#include "smartmine/core/error.h"
 #include "smartmine/core/mapped_file.h"
 #include "smartmine/core/output_file.h"
 
@@ -70,7 +71,12 @@ WrittenReport write_report(const std::vector<std::filesystem::path>& runs, const
   options.generator = "smartmine " SMARTMINE_VERSION;
   const auto filled = [&](const std::string& json) { return about("the report page", [&] { return fill_page(page, json); }); };
   filled("null");  // a page without a place for data is better noticed now than later
-  PageData data = page_data(runs, options, progress);
+  PageData data;
+  try {
+    data = page_data(runs, options, progress);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
   const std::string html = filled(data.json);
   OutputFile file(output);
   file.write(html.data(), html.size());

@@ -71,7 +71,7 @@ std::string summary(const RunDirectory& run) {
     });
     table += "\n";
   }
-  return table + fmt::format("  {:.0f} seconds; the run is in {}\n", seconds, run.path().string());
+  return table + fmt::format("  {:.0f} s; the run is in {}\n", seconds, run.path().string());
 }
 
 /// The page in a run's directory, drawn anew after every epoch.

@@ -142,4 +142,10 @@ void commit_all(std::initializer_list<std::reference_wrapper<OutputFile>> files)
   for (OutputFile& file : files) file.commit();
 }
 
+void make_folders(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw IoError(fmt::format("{}: cannot make this folder: {}; choose another place", path.string(), error.message()));
+}
+
 }  // namespace smartmine

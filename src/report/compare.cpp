@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "report/paper_tables.h"
@@ -330,13 +329,7 @@ void ComparisonOptions::validate() const {
 }
 
 Comparison compare_runs(std::span<const std::filesystem::path> runs) {
-  if (runs.empty()) throw InvalidArgument("runs are none; there must be at least one");
-  std::set<std::filesystem::path> known;
-  std::error_code none;
-  for (const std::filesystem::path& run : runs)
-    if (std::filesystem::path full = std::filesystem::weakly_canonical(run, none); !known.insert(full.empty() ? run : full).second)
-      throw InvalidArgument(fmt::format("runs has {} twice; each must be given once", run.string()));
-
+  require_distinct(runs);
   Comparison comparison;
   std::vector<ReadRun> finished;
   for (const std::filesystem::path& path : runs)

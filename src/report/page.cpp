@@ -296,7 +296,7 @@ void PageOptions::validate() const {
 
 PageData page_data(std::span<const std::filesystem::path> runs, const PageOptions& options, const Progress& progress) {
   options.validate();
-  if (runs.empty()) throw InvalidArgument("runs are none; there must be at least one");
+  require_distinct(runs);
   for (const std::filesystem::path& run : runs) {  // before any of them takes its time
     Problems none;
     read_settings(run, none);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <system_error>
 #include <unordered_map>
 
@@ -137,6 +138,15 @@ Json triplet_list(const Json& from) {
 }
 
 }  // namespace
+
+void require_distinct(std::span<const std::filesystem::path> runs) {
+  if (runs.empty()) throw InvalidArgument("runs are none; there must be at least one");
+  std::set<std::filesystem::path> known;
+  std::error_code none;
+  for (const std::filesystem::path& run : runs)
+    if (std::filesystem::path full = std::filesystem::weakly_canonical(run, none); !known.insert(full.empty() ? run : full).second)
+      throw InvalidArgument(fmt::format("runs has {} twice; each must be given once", run.string()));
+}
 
 Json read_settings(const std::filesystem::path& run, Problems& problems) {
   std::error_code none;

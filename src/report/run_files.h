@@ -18,6 +18,9 @@ namespace smartmine {
 using Json = nlohmann::ordered_json;
 using Problems = std::vector<std::string>;
 
+/// Throws InvalidArgument if there are no runs, or one is given twice, by whatever name.
+void require_distinct(std::span<const std::filesystem::path> runs);
+
 /// The settings of config.toml by name. Throws IoError if there is none: then it is no run directory.
 Json read_settings(const std::filesystem::path& run, Problems& problems);
 

@@ -88,6 +88,7 @@ TEST_F(Report, RefusesBadInputInOneLine) {
   std::filesystem::create_directories(folder_ / "empty");
   expect_refused(1, "empty: not the folder of a run: it has no config.toml", {folder_ / "run", folder_ / "empty"});
   expect_refused(2, "runs", {});
+  expect_refused(2, "run twice; each must be given once", {folder_ / "run", folder_ / "./run"});
   expect_refused(2, "map-points", {folder_ / "run", "--map-points", "0"});
   write_text(folder_ / "page.html", "<html></html>");
   expect_refused(1, "the page has no place for the data", {folder_ / "run", "--no-map"});

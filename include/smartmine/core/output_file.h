@@ -45,4 +45,7 @@ class OutputFile {
 /// Commits files that belong together: all are finished, and all destinations looked at, before the first is renamed.
 void commit_all(std::initializer_list<std::reference_wrapper<OutputFile>> files);
 
+/// Makes a folder and those above it where they are missing. Throws IoError with path, reason and hint.
+void make_folders(const std::filesystem::path& path);
+
 }  // namespace smartmine
