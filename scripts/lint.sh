@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 sources=("$@")
 if [ "${#sources[@]}" -eq 0 ]; then
   mapfile -t sources < <(find apps examples src -name '*.cpp' -not -path 'src/graph/kernels/level*' |
-    grep -vE '^src/(model|loss|train)/' | sort)  # clang cannot compile LibTorch 1.13 as C++20
+    grep -vE '^src/(model|loss|train)/|^apps/smartmine/(train|train_settings|embed|with_torch)\.cpp$' | sort)  # clang cannot compile LibTorch 1.13 as C++20
 fi
 status=0
 find apps examples include src tests bench fuzz \( -name '*.cpp' -o -name '*.h' \) -print0 2>/dev/null |

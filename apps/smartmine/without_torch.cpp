@@ -36,8 +36,11 @@ bool is_the_same_without_torch(std::span<char* const> words) {
 }  // namespace
 
 void hand_over(int argc, char** argv) {
-  if (is_the_same_without_torch(std::span(argv, static_cast<std::size_t>(argc)).subspan(1))) return;
-  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  if (argc < 1 || is_the_same_without_torch(std::span(argv, static_cast<std::size_t>(argc)).subspan(1))) return;
+  std::error_code unknown;
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
+  if (unknown)
+    throw IoError("/proc/self/exe: cannot be read: " + unknown.message() + "; smartmine-torch is looked for beside this program");
   // Where programs are built, then where they are installed.
   for (const std::filesystem::path& place : {folder / "smartmine-torch", folder / SMARTMINE_TORCH_PROGRAM}) {
     std::error_code ignored;

@@ -46,12 +46,6 @@ void write_text(OutputFile& file, const Json& json) {
   file.write(text.data(), text.size());
 }
 
-void make_folder(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw IoError(fmt::format("{}: cannot make this folder: {}; choose another place", path.string(), error.message()));
-}
-
 void write_images(const std::filesystem::path& folder, const Dataset& dataset, const std::atomic<bool>& stop) {
   OutputFile jpegs(folder / "evaluation.jpegs");
   const std::size_t every = (dataset.size() + kImages - 1) / kImages;
@@ -189,13 +183,13 @@ ReportFiles::~ReportFiles() {
 void ReportFiles::save_images(const Dataset& dataset) {
   std::error_code none;
   if (std::filesystem::exists(folder_ / "evaluation.json", none)) return;
-  make_folder(folder_);
+  make_folders(folder_);
   images_ = std::async(std::launch::async, [this, dataset] { write_images(folder_, dataset, stop_); });
 }
 
 void ReportFiles::save_triplets(const ShownTriplets& shown, const Rows& rows, const Dataset& dataset) {
   finish_triplets();  // of an epoch that was undone
-  make_folder(folder_);
+  make_folders(folder_);
   std::vector<std::vector<double>> distances;
   for (const auto& anchor : shown.anchors) {
     auto& own = distances.emplace_back();

@@ -25,12 +25,6 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
   file.commit();
 }
 
-void make_folders(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw IoError(fmt::format("{}: cannot make this folder: {}; choose another place", path.string(), error.message()));
-}
-
 std::string metrics_csv(std::span<const EpochRecord> log) {
   std::string text = "epoch,split,training_error,kappa,loss";
   const RetrievalMetrics names;

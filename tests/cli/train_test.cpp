@@ -40,13 +40,24 @@ TEST(TwoPrograms, OnlyWhatNeedsTorchNeedsTheSecond) {
                              {"report", "--help"},
                              {"compare", "--help"},
                              {"eval", "--embeddings", "none.npy", "--labels", "none.npy"}}) {
-    const Outcome outcome = alone(words), whole = smartmine(words);
+    const Outcome outcome = alone(words);
+    Words complete = words;
+    complete.insert(complete.begin(), SMARTMINE_TORCH_PROGRAM);
+    const Outcome whole = Process(complete).wait();
     EXPECT_EQ(outcome.status, whole.status) << words.front();
     EXPECT_EQ(outcome.out, whole.out);
     EXPECT_EQ(outcome.err, whole.err);
     EXPECT_THAT(outcome.err, Not(HasSubstr("torch")));
   }
-  for (const Words& words : {Words{"train"}, {"embed"}, {"eval", "--run", "run"}, {"knn", "--config", "some.toml"}, {"--help"}, {}}) {
+  for (const Words& words : {Words{"train"},
+                             {"embed"},
+                             {"eval", "--run", "run"},
+                             {"eval", "--embeddings", "x.npy", "-h"},
+                             {"knn", "--config", "some.toml"},
+                             {"--quiet", "knn"},
+                             {"nkn"},
+                             {"--help"},
+                             {}}) {
     const Outcome outcome = alone(words);
     EXPECT_EQ(outcome.status, 1);
     EXPECT_THAT(outcome.err,
