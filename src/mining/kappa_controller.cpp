@@ -19,7 +19,6 @@ constexpr double kPriorSpread = 0.2;
 constexpr double kLeastSpread = 0.01;
 constexpr double kUsualStart = 4;
 constexpr int kHalvings = 10;  // of the range up to it, to find a start: to some thousandths
-constexpr double kHardlyAny = 0.05;
 constexpr double kFlattest = -0.125;
 constexpr double kSteepest = -2;
 
@@ -217,7 +216,7 @@ double KappaController::saturated_step(double error, std::string& reason) const 
 
 void KappaController::observe(double training_error, double mined) {
   require_shares(training_error, mined);
-  if (mined <= kHardlyAny && training_error > options_.target_error) {
+  if (mined <= kHardlyMined && training_error > options_.target_error) {
     // Once nothing is mined, a larger kappa changes nothing, and would be a long way to come back from.
     explanation_ =
         fmt::format("training error {:.3f}, target {:.3f}: kappa {:.4g} stays; {:.2g} % are mined, so the error is that of random triplets",

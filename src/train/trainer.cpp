@@ -35,7 +35,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kMostBadSteps = 10;    // in a row, before the epoch is given up
 constexpr double kCollapsed = 1e-3;           // spread of embeddings that are all alike
-constexpr double kHardlyAny = 0.05;           // of the triplets that may be mined
 constexpr double kStuckError = 0.995;         // nothing is learnt from an error of 1
 constexpr std::int64_t kMostStuckEpochs = 5;  // in a row
 constexpr std::int64_t kMostBackOffs = 3;
@@ -480,7 +479,7 @@ void Trainer::Work::watch_for_stuck_error() {
 // The controller can make triplets easier only by mining fewer: where random ones are too hard already, there is nothing for it to do.
 void Trainer::Work::watch_for_idle_mining() {
   constexpr std::string_view kOpening = "random triplets are harder than the target";
-  if (!system_.adaptive || !plan_.observe_kappa || record_.mined_share() > kHardlyAny * config_.mined_fraction ||
+  if (!system_.adaptive || !plan_.observe_kappa || record_.mined_share() > kHardlyMined * config_.mined_fraction ||
       record_.training_error() <= config_.target_error)
     return;
   for (const EpochRecord& past : run_.log())
@@ -488,8 +487,7 @@ void Trainer::Work::watch_for_idle_mining() {
       if (note.starts_with(kOpening)) return;
   record_.notes.push_back(
       fmt::format("{}: {:.2g} % are mined, and the training error is {:.3f} instead of {:.3f}. Kappa stays until it has fallen that far; a "
-                  "higher --target-error "
-                  "or a smaller --margin may have more mined before",
+                  "higher --target-error or a smaller --margin may have more mined before",
                   kOpening, 100 * record_.mined_share(), record_.training_error(), config_.target_error));
 }
 

@@ -773,8 +773,11 @@ TEST_F(Training, StartsToMineAtTheTargetErrorAndSaysHowKappaCameAbout) {
   EXPECT_THAT(run.log()[3].kappa_reason, AllOf(HasSubstr("training error"), HasSubstr("target 0.900"), HasSubstr("->")));
   EXPECT_EQ(run.log()[1].kappa_reason, "");  // random triplets
   config_.kappa = 3;
+  config_.kappa_fit = "linear";
   RunDirectory given = new_run("given");
   Trainer(config_, given).run();
+  EXPECT_THAT(run.log()[3].kappa_reason, HasSubstr("near the initial one"));
+  EXPECT_THAT(given.log()[3].kappa_reason, HasSubstr("step by the initial slope"));  // so the paper's fit says it
   EXPECT_EQ(given.log()[2].kappa, 3);
   EXPECT_EQ(given.log()[2].kappa_reason, "");
 }

@@ -52,6 +52,9 @@ struct KappaControllerOptions {
   void validate() const;
 };
 
+/// Up to this share mined, an error above the target is that of random triplets: the controller then leaves kappa as it is.
+inline constexpr double kHardlyMined = 0.05;
+
 /// Keeps the training error at its target: a larger kappa makes for easier triplets, so a smaller error.
 class KappaController final : public KappaPolicy {
  public:
