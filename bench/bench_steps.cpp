@@ -18,16 +18,16 @@
 
 namespace {
 
-using smartmine::TrainConfig;
+using smartmine::RunConfig;
 
 constexpr double kGoal = 0.95;
 
-double bare_loop(const TrainConfig& config, std::int64_t steps) {
-  const auto model = smartmine::make_model({.embedding_dimension = config.embedding_dim});
+double bare_loop(const RunConfig& config, std::int64_t steps) {
+  const auto model = smartmine::make_model({.embedding_dimension = config.model.embedding_dim});
   model->train();
   torch::optim::SGD optimizer(model->parameters(),
-                              torch::optim::SGDOptions(config.learning_rate).momentum(config.momentum).weight_decay(config.weight_decay));
-  const std::int64_t batch = 3 * config.batch_size;
+                              torch::optim::SGDOptions(*config.schedule.learning_rate).momentum(config.schedule.momentum).weight_decay(config.schedule.weight_decay));
+  const std::int64_t batch = 3 * config.system.batch_size;
   const torch::Tensor images = torch::randn({batch, model->input().channels, model->input().size, model->input().size});
   const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -42,7 +42,7 @@ double bare_loop(const TrainConfig& config, std::int64_t steps) {
 }
 
 /// One epoch of random triplets, mining and measuring left out.
-double trainer(const TrainConfig& config, const std::filesystem::path& folder, std::int64_t& steps) {
+double trainer(const RunConfig& config, const std::filesystem::path& folder, std::int64_t& steps) {
   std::filesystem::remove_all(folder);
   auto run = smartmine::RunDirectory::create(folder, config);
   smartmine::Trainer(config, run).run();
@@ -55,15 +55,15 @@ double trainer(const TrainConfig& config, const std::filesystem::path& folder, s
 }  // namespace
 
 int main(int argc, char** argv) try {
-  TrainConfig config;
-  config.system = "triplet-global";
-  config.device = "cpu";
-  config.epochs = 1;
-  config.triplets_per_anchor = 2;
-  config.threads = argc > 1 ? std::atoi(argv[1]) : 0;
+  RunConfig config;
+  config.system.name = "triplet-global";
+  config.compute.device = "cpu";
+  config.schedule.epochs = 1;
+  config.system.triplets_per_anchor = 2;
+  config.compute.threads = argc > 1 ? std::atoi(argv[1]) : 0;
   config = config.resolved();
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 3;
-  at::set_num_threads(static_cast<int>(smartmine::resolve_threads(static_cast<unsigned>(config.threads))));
+  at::set_num_threads(static_cast<int>(smartmine::resolve_threads(static_cast<unsigned>(config.compute.threads))));
   const auto folder = std::filesystem::temp_directory_path() /
                       fmt::format("smartmine-bench-steps-{}", std::chrono::steady_clock::now().time_since_epoch().count());
   double best_bare = 0, best_trainer = 0;

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "torch_part.h"
+#include "smartmine/run/system_traits.h"
 
 namespace smartmine::app {
 namespace {
@@ -97,11 +97,7 @@ class SubcommandConfig : public CLI::ConfigTOML {
   }
 
  private:
-  static bool is_system(const std::string& name) {
-    if (torch_part() == nullptr) return false;
-    const std::vector<std::string> names = torch_part()->system_names();
-    return std::find(names.begin(), names.end(), name) != names.end();
-  }
+  static bool is_system(const std::string& name) { return known_traits(name) != nullptr; }
 
   // The one of the command line, else of the file, else the default.
   static std::string system_of(const CLI::App& command, const std::vector<CLI::ConfigItem>& items) {

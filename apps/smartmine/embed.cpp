@@ -37,10 +37,10 @@ struct EmbedArguments {
 void embed(const EmbedArguments& arguments) {
   check_outputs({}, {arguments.output, arguments.paths()});
   const RunDirectory run = RunDirectory::open(arguments.run);
-  TrainConfig config = read_config(run);
-  config.device = arguments.device;
-  config.threads = arguments.threads;
-  config.skip_bad_images = arguments.skip_bad_images;
+  RunConfig config = read_config(run.config_path());
+  config.compute.device = arguments.device;
+  config.compute.threads = arguments.threads;
+  config.data.skip_bad_images = arguments.skip_bad_images;
   const auto model = model_of(run);
   const Dataset images = list_images(arguments.input);
   ProgressDisplay display(arguments.quiet || arguments.json);

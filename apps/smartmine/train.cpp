@@ -19,7 +19,7 @@ namespace smartmine::app {
 namespace {
 
 struct TrainArguments {
-  TrainConfig config;
+  RunConfig config;
   std::string output;
   bool resume = false;
   bool report = false;
@@ -78,7 +78,7 @@ std::string summary(const RunDirectory& run) {
 class FollowingPage {
  public:
   FollowingPage(const RunDirectory& run, const TrainArguments& arguments) : run_(run.path()), wanted_(arguments.report) {
-    threads_ = static_cast<unsigned>(arguments.config.threads);
+    threads_ = static_cast<unsigned>(arguments.config.compute.threads);
     if (wanted_) page_ = read_page("");
   }
   std::filesystem::path path() const { return run_ / "report.html"; }
@@ -101,25 +101,27 @@ class FollowingPage {
 };
 
 void train(TrainArguments& arguments, const CLI::App& command) {
-  // The run's settings must mean the same from any folder.
-  for (std::string* path : {&arguments.config.data_root, &arguments.config.weights})
-    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
   if (arguments.report) read_page("");  // better now than later
   if (arguments.resume && arguments.output.empty()) throw UsageError("--resume needs --output, the directory of the run to go on with");
   std::optional<RunDirectory> run;
   try {
     arguments.config.validate();
+    find_traits(arguments.config.system.name);
   } catch (const InvalidArgument& error) {
     // A resumed run brings its own settings; those given are looked at beside them.
-    if (!arguments.resume || command.count("--dataset") > 0) throw UsageError(error.what());
+    if (!arguments.resume || command.count("--dataset") > 0) throw UsageError(fmt::format("--{}", error.what()));
   }
   ProgressDisplay display(arguments.quiet || arguments.json);
   std::unique_ptr<Trainer> trainer;
   if (arguments.resume) {
     run = RunDirectory::open(arguments.output);
-    arguments.config = resume_config(*run, command, arguments.config);
+    try {
+      arguments.config = resumed_config(read_config(run->config_path()), given_settings(command));
+    } catch (const InvalidArgument& error) {
+      throw UsageError(fmt::format("{} cannot be resumed with other settings: {}", run->path().string(), error.what()));
+    }
   } else {
-    if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.dataset).string();
+    if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();
     run = RunDirectory::create(arguments.output, arguments.config.resolved());
   }
   try {
@@ -135,8 +137,8 @@ void train(TrainArguments& arguments, const CLI::App& command) {
   if (table) {
     const TrainingData& data = trainer->data();
     print(fmt::format("{}: {} images of {} classes to train on, {} of {} {} classes to measure on; {}, on {}, into {}\n\n",
-                      arguments.config.dataset, data.training_images, data.training_classes, data.evaluation_images,
-                      data.evaluation_classes, data.evaluated_on, arguments.config.system, data.device, arguments.output));
+                      arguments.config.data.dataset, data.training_images, data.training_classes, data.evaluation_images,
+                      data.evaluation_classes, data.evaluated_on, arguments.config.system.name, data.device, arguments.output));
     print(heading());
     for (const EpochRecord& record : run->log()) print(epoch_line(record));  // of a run that goes on
   }
@@ -175,7 +177,7 @@ void add_train(CLI::App& program, Work& work) {
   command.add_flag("--resume", arguments->resume, "Go on with the run in --output from its last checkpoint, with its settings");
   command.add_flag("--report", arguments->report,
                    "Write RUN_DIR/report.html and draw it anew after every epoch: a browser tab left open follows");
-  command.add_flag("--json", arguments->json, "Print a JSON object an epoch, as in the run's log.jsonl, and nothing else");
+  command.add_flag("--json", arguments->json, "Print a JSON object per epoch, as in the run's log.jsonl, and nothing else");
   command.add_flag("--quiet", arguments->quiet, "Print warnings and errors only");
   command.footer(
       "Examples:\n"

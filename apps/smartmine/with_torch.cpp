@@ -1,5 +1,5 @@
+#include "smartmine/run/run_data.h"
 #include "smartmine/train/embed_images.h"
-#include "smartmine/train/system.h"
 #include "torch_part.h"
 #include "train_settings.h"
 
@@ -8,19 +8,19 @@ namespace {
 
 EmbeddedRun embed_run(const std::string& directory, const std::string& device, unsigned threads, const Progress& progress) {
   const RunDirectory run = RunDirectory::open(directory);
-  TrainConfig config = read_config(run);
-  config.device = device;
-  config.threads = threads;
+  RunConfig config = read_config(run.config_path());
+  config.compute.device = device;
+  config.compute.threads = threads;
   const DataSplits splits = load_run_data(config);
-  EmbeddedImages embedded = embed_images(config, model_of(run), splits.validation ? *splits.validation : splits.test, progress);
+  EmbeddedImages embedded = embed_images(config, model_of(run), evaluated_half(splits), progress);
   const auto labels = embedded.dataset.labels();
-  return {{std::move(embedded.embeddings), {labels.begin(), labels.end()}}, config.seed};
+  return {{std::move(embedded.embeddings), {labels.begin(), labels.end()}}, config.compute.seed};
 }
 
 }  // namespace
 
 const TorchPart* torch_part() {
-  static constexpr TorchPart kPart{.add_train = add_train, .add_embed = add_embed, .embed_run = embed_run, .system_names = system_names};
+  static constexpr TorchPart kPart{.add_train = add_train, .add_embed = add_embed, .embed_run = embed_run};
   return &kPart;
 }
 

@@ -174,11 +174,4 @@ Fanng Fanng::load(const std::filesystem::path& path) {
   return graph;
 }
 
-bool exact_is_faster(std::size_t size, std::size_t dimension, std::size_t neighbors) {
-  // Measured at dimension 64 with lists of 100 (docs/results.md): the two take equally long at about 20,000 points. Longer lists and higher
-  // dimensions slow both down.
-  (void)dimension;
-  return size < 20000 || size < 20 * neighbors;
-}
-
 }  // namespace smartmine

@@ -12,12 +12,10 @@
 #include "report/paper_tables.h"
 #include "report/run_files.h"
 #include "smartmine/core/error.h"
+#include "smartmine/run/config.h"
 
 namespace smartmine {
 namespace {
-
-// They change nothing that is computed, or are what runs of a group are to differ in.
-constexpr std::array kIgnored = {"seed", "threads", "device", "data-root", "cache-mebibytes", "save-epochs", "evaluate-every"};
 
 struct Column {
   const char* name;  // in the log
@@ -52,7 +50,7 @@ std::string as_text(const Json& value) { return value.is_string() ? value.get<st
 Settings settings_that_count(const Json& all) {
   Settings kept;
   for (const auto& [name, value] : all.items()) {
-    if (std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end()) continue;
+    if (changes_of(name) != Changes::kResult) continue;  // or they are what runs of a group are to differ in
     // The same weights lie elsewhere on another machine.
     kept[name] = name == "weights" ? std::filesystem::path(as_text(value)).filename().string() : as_text(value);
   }

@@ -17,6 +17,7 @@
 #include "smartmine/data/data_uri.h"
 #include "smartmine/data/image.h"
 #include "smartmine/graph/exact_knn.h"
+#include "smartmine/run/system_traits.h"
 
 namespace smartmine {
 namespace {
@@ -235,6 +236,14 @@ std::string folder_name(const std::filesystem::path& run) {
   return full.has_filename() ? full.filename().string() : full.parent_path().filename().string();
 }
 
+/// What the controller aimed at, if there was one. Older logs do not say; there the system tells.
+Json target_error_of(const std::vector<Json>& log, const std::string& system, const Json& setting) {
+  for (auto line = log.rbegin(); line != log.rend(); ++line)
+    if (line->contains("target_error") && (*line)["target_error"].is_number()) return (*line)["target_error"];
+  const SystemTraits* traits = known_traits(system);
+  return traits != nullptr && traits->adaptive ? setting : Json();
+}
+
 Json read_run(const std::filesystem::path& path, const PageOptions& options, const Progress& progress, Problems& problems) {
   const Json settings = read_settings(path, problems);
   std::vector<Json> log = read_log(path, problems);
@@ -252,7 +261,7 @@ Json read_run(const std::filesystem::path& path, const PageOptions& options, con
            {"settings", settings},
            {"finished", planned.is_number() && last >= planned.get<std::int64_t>()},
            {"epochs_planned", planned},
-           {"target_error", system_name.ends_with("-adaptive") ? number("target-error") : Json()},
+           {"target_error", target_error_of(log, system_name, number("target-error"))},
            {"paper", dataset.is_null() ? Json() : paper_of(dataset.get<std::string>(), system_name)},
            {"epochs", nullptr},
            {"map", nullptr},

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -15,6 +16,7 @@
 #include "smartmine/core/error.h"
 #include "smartmine/core/rows.h"
 #include "smartmine/data/image.h"
+#include "smartmine/run/setting.h"
 
 namespace smartmine {
 namespace {
@@ -24,52 +26,15 @@ void expect(bool holds, const std::string& what) {
   if (!holds) throw InvalidArgument(what);
 }
 
-bool is_number_or_null(const Json& value) { return value.is_number() || value.is_null(); }
-
-bool all_numbers(const Json& values) {
-  return std::all_of(values.begin(), values.end(), [](const Json& value) { return value.is_number(); });
-}
-
-// What the page relies on; further fields are passed on as they are.
-void check_epoch(const Json& line) {
-  expect(line.is_object(), "it is no object");
-  expect(line.contains("epoch") && line["epoch"].is_number_integer() && line["epoch"].get<std::int64_t>() >= 0, "it names no epoch");
-  for (const char* name :
-       {"training_error", "validation_error", "kappa", "loss", "learning_rate", "spread", "images_per_second", "seconds", "images"})
-    expect(!line.contains(name) || is_number_or_null(line[name]), fmt::format("{} is no number", name));
-  for (const char* name : {"metrics", "stage_seconds", "loss_parts"})
-    expect(!line.contains(name) || (line[name].is_object() && all_numbers(line[name])), fmt::format("{} are not numbers by name", name));
-  for (const char* name : {"mining", "lists"}) expect(!line.contains(name) || line[name].is_object(), fmt::format("{} is no object", name));
-  if (line.contains("distances")) {
-    const Json& distances = line["distances"];
-    expect(distances.is_object() && distances.contains("max") && distances["max"].is_number(), "distances have no max");
-    for (const char* name : {"positive", "negative"})
-      expect(distances.contains(name) && distances[name].is_array() && all_numbers(distances[name]),
-             fmt::format("{} distances are not counts", name));
+// As the page has it: texts, numbers, true or false, lists of numbers.
+Json value_of(const TomlEntry& entry) {
+  if (entry.quoted) return entry.value;
+  if (entry.list) {
+    const Json list = Json::parse("[" + entry.value + "]", nullptr, /*allow_exceptions=*/false);
+    return list.is_discarded() ? Json(entry.value) : list;
   }
-  expect(!line.contains("evaluated_on") || line["evaluated_on"].is_string(), "evaluated_on is no text");
-  const auto is_text = [](const Json& note) { return note.is_string(); };
-  expect(!line.contains("notes") || (line["notes"].is_array() && std::all_of(line["notes"].begin(), line["notes"].end(), is_text)),
-         "notes are no texts");
-}
-
-// As TrainConfig is written: a string in quotes without escapes, a number, true or false, or a list of numbers.
-Json parse_setting(const std::string& text) {
-  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front())
-    return text.substr(1, text.size() - 2);
-  return Json::parse(text);
-}
-
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-// nlohmann's messages begin with a name in brackets that helps nobody here.
-std::string reason(const nlohmann::json::exception& error) {
-  const std::string text = error.what();
-  const std::size_t end = text.find("] ");
-  return end == std::string::npos ? text : text.substr(end + 2);
+  const Json number = Json::parse(entry.value, nullptr, /*allow_exceptions=*/false);
+  return number.is_discarded() ? Json(entry.value) : number;
 }
 
 Json read_json(const std::filesystem::path& path) {
@@ -89,7 +54,7 @@ bool damage_is_a_problem(const std::filesystem::path& path, Problems& problems, 
     work();
     return true;
   } catch (const nlohmann::json::exception& error) {
-    return add(fmt::format("damaged: {}", reason(error)));
+    return add(fmt::format("damaged: {}", reason_of(error)));
   } catch (const IoError& error) {
     return add(error.what());
   } catch (const InvalidArgument& error) {
@@ -156,46 +121,21 @@ Json read_settings(const std::filesystem::path& run, Problems& problems) {
     throw IoError(fmt::format("{}: not the folder of a run: it has no config.toml", run.string()));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw IoError(fmt::format("{}: cannot be read", path.string()));
+  const TomlFile toml = parse_toml(std::string(std::istreambuf_iterator<char>(file), {}));
   Json settings = Json::object();
-  std::size_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    line = trimmed(line);
-    if (line.empty() || line.front() == '#') continue;
-    const std::size_t equals = line.find('=');
-    try {
-      expect(equals != std::string::npos && equals > 0, "no name = value");
-      settings[trimmed(line.substr(0, equals))] = parse_setting(trimmed(line.substr(equals + 1)));
-    } catch (const std::exception&) {
-      problems.push_back(fmt::format("{}: line {}: not a setting; left out", path.string(), number));
-    }
-  }
+  for (const TomlEntry& entry : toml.entries) settings[entry.name] = value_of(entry);
+  for (const std::size_t line : toml.bad_lines)
+    problems.push_back(fmt::format("{}: line {}: not a setting; left out", path.string(), line));
   return settings;
 }
 
 std::vector<Json> read_log(const std::filesystem::path& run, Problems& problems) {
   const std::filesystem::path path = run / "log.jsonl";
-  std::ifstream file(path, std::ios::binary);
+  LogFile file = read_log_file(path);
   std::vector<Json> log;
-  std::size_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    if (trimmed(line).empty()) continue;
-    std::string why;
-    try {
-      Json epoch = Json::parse(line);
-      check_epoch(epoch);
-      if (!log.empty() && epoch["epoch"] <= log.back()["epoch"])
-        why = fmt::format("epoch {} comes after epoch {}", epoch["epoch"].dump(), log.back()["epoch"].dump());
-      else
-        log.push_back(std::move(epoch));
-    } catch (const nlohmann::json::exception& error) {
-      why = reason(error);
-    } catch (const InvalidArgument& error) {
-      why = error.what();
-    }
-    if (!why.empty()) problems.push_back(fmt::format("{}: line {}: not a line of a run's log: {}; left out", path.string(), number, why));
-  }
+  for (LogLine& line : file.lines) log.push_back(std::move(line.json));
+  for (const BadLogLine& bad : file.bad)
+    problems.push_back(fmt::format("{}: line {}: {}; left out", path.string(), bad.number, bad.why));
   return log;
 }
 

@@ -3,19 +3,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "run/log_file.h"
 #include "smartmine/core/mapped_file.h"
 #include "smartmine/core/vector_files.h"
 
 // The files of a run directory, as far as they are there and whole. Whatever is damaged is left out and named in `problems`.
 namespace smartmine {
 
-using Json = nlohmann::ordered_json;
 using Problems = std::vector<std::string>;
 
 /// Throws InvalidArgument if there are no runs, or one is given twice, by whatever name.

@@ -8,7 +8,7 @@
 #include "smartmine/loss/lifted_loss.h"
 #include "smartmine/loss/npairs_loss.h"
 #include "smartmine/loss/semihard_loss.h"
-#include "smartmine/train/system.h"
+#include "train/systems.h"
 
 // Systems that draw classes for a batch and leave the choice among its images to the loss.
 namespace smartmine {
@@ -30,17 +30,17 @@ void draw_to_front(std::vector<std::uint32_t>& values, std::size_t count, Random
 }
 
 /// Batches of `classes` classes with `images` images each, as many as an epoch of triplets would see. Smaller classes repeat images.
-EpochPlan class_batches(const EpochSource& source, std::size_t wanted_classes, std::size_t images) {
-  const TrainConfig& config = source.config();
-  const LabelIndex& labels = source.labels();
+EpochPlan class_batches(const PlanInput& input, std::size_t wanted_classes, std::size_t images) {
+  const RunConfig& config = input.config;
+  const LabelIndex& labels = input.labels;
   std::vector<std::uint32_t> usable = usable_classes(labels);
   const std::size_t classes = std::min(wanted_classes, usable.size());
   EpochPlan plan;
   plan.batch_items = classes * images;
-  const std::size_t total = 3 * labels.anchors().size() * static_cast<std::size_t>(config.triplets_per_anchor);
+  const std::size_t total = 3 * labels.anchors().size() * static_cast<std::size_t>(config.system.triplets_per_anchor);
   const std::size_t batches = std::max<std::size_t>(1, total / plan.batch_items);
   plan.items.reserve(batches * plan.batch_items);
-  Random random(epoch_seed(config.seed, kClasses, source.epoch()));
+  Random random(epoch_seed(config.compute.seed, kClasses, input.epoch));
   for (std::size_t b = 0; b < batches; ++b) {
     draw_to_front(usable, classes, random);
     for (std::size_t c = 0; c < classes; ++c) {
@@ -53,16 +53,18 @@ EpochPlan class_batches(const EpochSource& source, std::size_t wanted_classes, s
   return plan;
 }
 
-std::size_t batch_images(const EpochSource& source) { return 3 * static_cast<std::size_t>(source.config().batch_size); }
+std::size_t batch_images(const PlanInput& input) { return 3 * static_cast<std::size_t>(input.config.system.batch_size); }
 
-EpochPlan classes_plan(EpochSource& source) {
-  const auto images = static_cast<std::size_t>(source.config().images_per_class);
-  return class_batches(source, std::max<std::size_t>(2, batch_images(source) / images), images);
+}  // namespace
+
+EpochPlan classes_plan(const PlanInput& input) {
+  const auto images = static_cast<std::size_t>(input.config.system.images_per_class);
+  return class_batches(input, std::max<std::size_t>(2, batch_images(input) / images), images);
 }
 
 /// One pair from each of many classes: the first images of all pairs, then the second ones.
-EpochPlan pairs_plan(EpochSource& source) {
-  EpochPlan plan = class_batches(source, std::max<std::size_t>(2, batch_images(source) / 2), 2);
+EpochPlan pairs_of_classes_plan(const PlanInput& input) {
+  EpochPlan plan = class_batches(input, std::max<std::size_t>(2, batch_images(input) / 2), 2);
   std::vector<std::uint32_t> batch(plan.batch_items);
   for (std::size_t begin = 0; begin < plan.items.size(); begin += plan.batch_items) {
     std::copy_n(plan.items.begin() + static_cast<std::ptrdiff_t>(begin), batch.size(), batch.begin());
@@ -70,6 +72,8 @@ EpochPlan pairs_plan(EpochSource& source) {
   }
   return plan;
 }
+
+namespace {
 
 /// Pairs of images of one class in the batch, i < j: what the losses over all pairs can at most have active.
 std::int64_t positive_pairs(const BatchLabels& labels) {
@@ -79,61 +83,30 @@ std::int64_t positive_pairs(const BatchLabels& labels) {
                          [](std::int64_t sum, const auto& entry) { return sum + entry.second * (entry.second - 1) / 2; });
 }
 
-BatchLoss semihard(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
-  BatchLoss loss = semihard_loss(embeddings, labels.device, {.margin = config.margin});
+}  // namespace
+
+BatchLoss semihard(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options) {
+  BatchLoss loss = semihard_loss(embeddings, labels.device, {.margin = options.margin});
   loss.terms = 2 * positive_pairs(labels);
   return loss;
 }
 
-BatchLoss lifted(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
-  BatchLoss loss = lifted_loss(embeddings, labels.device, {.margin = config.lifted_margin});
+BatchLoss lifted(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options) {
+  BatchLoss loss = lifted_loss(embeddings, labels.device, {.margin = options.lifted_margin});
   loss.terms = positive_pairs(labels);
   return loss;
 }
 
-BatchLoss npairs(const torch::Tensor& embeddings, const BatchLabels& /*labels*/, const TrainConfig& config) {
+BatchLoss npairs(const torch::Tensor& embeddings, const BatchLabels& /*labels*/, const SystemOptions& options) {
   const auto sides = embeddings.chunk(2);
-  return npairs_loss(sides[0], sides[1], {.norm_weight = config.npairs_norm_weight});
+  return npairs_loss(sides[0], sides[1], {.norm_weight = options.npairs_norm_weight});
 }
 
-BatchLoss clustering(const torch::Tensor& embeddings, const BatchLabels& labels, const TrainConfig& config) {
-  BatchLoss loss = clustering_loss(embeddings, labels.device, {.gamma = config.clustering_gamma});
+BatchLoss clustering(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options) {
+  BatchLoss loss = clustering_loss(embeddings, labels.device, {.gamma = options.clustering_gamma});
   // As published it is a sum; a mean lets all systems share a learning rate.
   loss.value = loss.value / static_cast<double>(labels.host.size());
   return loss;
-}
-
-}  // namespace
-
-System semihard_system() {
-  return {.name = "semihard", .description = "classes in a batch, semi-hard triplets among them", .plan = classes_plan, .loss = semihard};
-}
-
-System lifted_system() {
-  return {.name = "lifted",
-          .description = "classes in a batch, lifted structure loss",
-          .plan = classes_plan,
-          .loss = lifted,
-          .learning_rate = 0.01,
-          .pretrained_rate = 0.002};  // its gradients are large, and the new layer, which learns ten times as fast, comes apart
-}
-
-System npairs_system() {
-  return {.name = "npairs",
-          .description = "a pair from each of many classes, N-pairs loss",
-          .plan = pairs_plan,
-          .loss = npairs,
-          .unit_norm = false,
-          .learning_rate = 0.01,
-          .pretrained_rate = 0.001};  // gradients grow with the embeddings, which are long where features are
-}
-
-System clustering_system() {
-  return {.name = "clustering",
-          .description = "classes in a batch, facility-location loss",
-          .plan = classes_plan,
-          .loss = clustering,
-          .learning_rate = 0.01};
 }
 
 }  // namespace smartmine

@@ -27,32 +27,32 @@ torch::Device choose_device(const std::string& name) {
   return torch::kCPU;
 }
 
-std::shared_ptr<EmbeddingModel> prepare_model(const TrainConfig& config, const torch::Device& device, bool& new_layer_loaded) {
-  const bool small = config.backbone == "small";
-  auto model = make_model({.backbone = config.backbone,
-                           .embedding_dimension = config.embedding_dim,
-                           .dropout = config.dropout,
-                           .input_size = config.input_size,
-                           .channels = small ? config.channels : 0,
-                           .pooling = config.pooling,
-                           .seed = config.seed});
-  if (!config.weights.empty())
-    new_layer_loaded = load_into(*model, read_weights(config.weights), {.new_layer_may_be_missing = true, .source = config.weights});
+std::shared_ptr<EmbeddingModel> prepare_model(const RunConfig& config, const torch::Device& device, bool& new_layer_loaded) {
+  const bool small = config.model.backbone == "small";
+  auto model = make_model({.backbone = config.model.backbone,
+                           .embedding_dimension = config.model.embedding_dim,
+                           .dropout = config.model.dropout,
+                           .input_size = config.model.input_size.value_or(0),
+                           .channels = small ? config.model.channels.value_or(0) : 0,
+                           .pooling = config.model.pooling,
+                           .seed = config.compute.seed});
+  if (!config.model.weights.empty())
+    new_layer_loaded = load_into(*model, read_weights(config.model.weights), {.new_layer_may_be_missing = true, .source = config.model.weights});
   model->to(device);
   if (device.is_cuda()) model->use_channels_last();
   return model;
 }
 
-AugmentOptions augmentation(const TrainConfig& config) {
-  return {.crop = config.crop == "resized"  ? Crop::kRandomResized
-                  : config.crop == "random" ? Crop::kRandom
+AugmentOptions augmentation(const RunConfig& config) {
+  return {.crop = config.data.crop == "resized"  ? Crop::kRandomResized
+                  : config.data.crop == "random" ? Crop::kRandom
                                             : Crop::kCentre,
-          .min_area = config.min_area,
-          .max_aspect = config.max_aspect,
-          .evaluation_size = config.evaluation_size,
-          .flip = config.flip == "on",
-          .colour_jitter = config.colour_jitter,
-          .seed = config.seed};
+          .min_area = config.data.min_area,
+          .max_aspect = config.data.max_aspect,
+          .evaluation_size = config.model.evaluation_size.value_or(0),
+          .flip = config.data.flip == "on",
+          .colour_jitter = config.data.colour_jitter,
+          .seed = config.compute.seed};
 }
 
 }  // namespace
@@ -95,10 +95,10 @@ void DeviceImages::prefetch(std::span<const std::uint32_t> items) {
   store_.prefetch(wide);
 }
 
-Network::Network(const TrainConfig& config)
-    : device(choose_device(config.device)),
-      type(config.precision == "bfloat16" || (config.precision == "auto" && device.is_cuda()) ? torch::kBFloat16 : torch::kFloat32),
-      model((at::set_num_threads(static_cast<int>(resolve_threads(static_cast<unsigned>(config.threads)))),
+Network::Network(const RunConfig& config)
+    : device(choose_device(config.compute.device)),
+      type(config.compute.precision == "bfloat16" || (config.compute.precision == "auto" && device.is_cuda()) ? torch::kBFloat16 : torch::kFloat32),
+      model((at::set_num_threads(static_cast<int>(resolve_threads(static_cast<unsigned>(config.compute.threads)))),
              prepare_model(config, device, new_layer_loaded))),
       augmenter(model->input(), augmentation(config)) {
   if (device.is_cuda()) {
@@ -108,23 +108,22 @@ Network::Network(const TrainConfig& config)
     at::globalContext().setBenchmarkCuDNN(false);
     at::globalContext().setDeterministicCuDNN(true);
   }
-  const std::int64_t size = model->input().size;
-  if (config.image_size != 0 && config.image_size < size)
-    throw InvalidArgument(fmt::format("image_size is {}; it must be 0 or at least the network's input, {}", config.image_size, size));
-  const std::int64_t side = config.image_size != 0 ? config.image_size : model->input().resize;
-  if (config.evaluation_size > side)
-    throw InvalidArgument(fmt::format("evaluation_size is {}; it must be at most image_size, here {}", config.evaluation_size, side));
+  const std::int64_t size = model->input().size, side = config.model.image_size.value_or(model->input().resize);
+  if (side < size) throw InvalidArgument(fmt::format("image-size is {}; it must be auto or at least the network's input, {}", side, size));
+  if (config.model.evaluation_size.value_or(0) > side)
+    throw InvalidArgument(
+        fmt::format("evaluation-size is {}; it must be at most image-size, here {}", *config.model.evaluation_size, side));
 }
 
-ImageStoreOptions Network::store_options(const TrainConfig& config) const {
+ImageStoreOptions Network::store_options(const RunConfig& config) const {
   const InputFormat& input = model->input();
-  const auto side = static_cast<std::size_t>(config.image_size != 0 ? config.image_size : input.resize);
+  const auto side = static_cast<std::size_t>(config.model.image_size.value_or(input.resize));
   return {.width = side,
           .height = side,
           .channels = static_cast<std::size_t>(input.channels),
-          .cache_bytes = static_cast<std::size_t>(config.cache_mebibytes) * kMebibyte,
-          .threads = static_cast<unsigned>(config.threads),
-          .skip_bad_images = config.skip_bad_images};
+          .cache_bytes = static_cast<std::size_t>(config.data.cache_mebibytes) * kMebibyte,
+          .threads = static_cast<unsigned>(config.compute.threads),
+          .skip_bad_images = config.data.skip_bad_images};
 }
 
 torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std::string_view stage) const {
@@ -132,24 +131,24 @@ torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std
       images, model->dimension(), [this](const torch::Tensor& x) { return model->forward(x); }, progress, stage);
 }
 
-std::string Network::start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
+std::string Network::start_new_layer(const RunConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
                                      const Progress& progress) {
-  const bool chosen = config.new_layer_start != "auto";
-  if (config.new_layer_start == "random" || (!chosen && config.weights.empty())) return "";
+  const bool chosen = config.model.new_layer_start != "auto";
+  if (config.model.new_layer_start == "random" || (!chosen && config.model.weights.empty())) return "";
   if (new_layer_loaded) return chosen ? "the weights have a new layer already, so new-layer-start is not heeded" : "";
   const std::int64_t width = model->backbone().feature_dimension();
-  if (chosen && config.embedding_dim > width)
-    throw InvalidArgument(fmt::format("embedding_dim is {}; a new layer that starts from {} of {} features has at most {}",
-                                      config.embedding_dim, config.new_layer_start, width, width));
+  if (chosen && config.model.embedding_dim > width)
+    throw InvalidArgument(fmt::format("embedding-dim is {}; a new layer that starts from {} of {} features has at most {}",
+                                      config.model.embedding_dim, config.model.new_layer_start, width, width));
   // As many directions as there are dimensions need more images than that, and rather more to mean something.
-  if (!chosen && (config.embedding_dim > width || static_cast<std::size_t>(2 * config.embedding_dim) > images.size())) return "";
+  if (!chosen && (config.model.embedding_dim > width || static_cast<std::size_t>(2 * config.model.embedding_dim) > images.size())) return "";
   const torch::Tensor features = pass(
       images, width, [this](const torch::Tensor& x) { return model->backbone().forward(x); }, progress, "features");
   try {
-    model->set_new_layer(config.new_layer_start == "discriminants" ? discriminants(features, labels, config.embedding_dim)
-                                                                   : principal_components(features, config.embedding_dim));
+    model->set_new_layer(config.model.new_layer_start == "discriminants" ? discriminants(features, labels, config.model.embedding_dim)
+                                                                   : principal_components(features, config.model.embedding_dim));
   } catch (const InvalidArgument& error) {
-    if (chosen) throw InvalidArgument(fmt::format("{}; new_layer_start must be random here", error.what()));
+    if (chosen) throw InvalidArgument(fmt::format("{}; new-layer-start must be random here", error.what()));
     return fmt::format("the new layer starts at random: {}", error.what());
   }
   return chosen ? "" : "the new layer starts from components of the training images' features; see --new-layer-start";
@@ -178,10 +177,10 @@ torch::Tensor Network::pass(DeviceImages& images, std::int64_t width, const std:
   return result;
 }
 
-EmbeddedImages embed_images(const TrainConfig& config, const std::filesystem::path& weights, const Dataset& dataset,
+EmbeddedImages embed_images(const RunConfig& config, const std::filesystem::path& weights, const Dataset& dataset,
                             const Progress& progress) {
-  TrainConfig with_weights = config.resolved();
-  with_weights.weights.clear();
+  RunConfig with_weights = config.resolved();
+  with_weights.model.weights.clear();
   const Network network(with_weights);
   load_into(*network.model, read_weights(weights), {.source = weights.string()});
   ImageStore store(dataset, network.store_options(with_weights));

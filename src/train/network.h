@@ -12,7 +12,7 @@
 #include "smartmine/data/image_store.h"
 #include "smartmine/model/embedding_model.h"
 #include "smartmine/train/augment.h"
-#include "smartmine/train/config.h"
+#include "smartmine/run/config.h"
 
 namespace smartmine {
 
@@ -40,20 +40,20 @@ class DeviceImages {
 struct Network {
   torch::Device device;
   torch::ScalarType type;         ///< That it computes in.
-  bool new_layer_loaded = false;  ///< config.weights had a new layer.
+  bool new_layer_loaded = false;  ///< config.model.weights had a new layer.
   std::shared_ptr<EmbeddingModel> model;
   Augmenter augmenter;
 
-  /// Of the run's configuration (resolved), with random weights or those of config.weights. Sets the number of torch's threads.
-  explicit Network(const TrainConfig& config);
+  /// Of the run's configuration (resolved), with random weights or those of config.model.weights. Sets the number of torch's threads.
+  explicit Network(const RunConfig& config);
 
   /// What a store must hold for this network.
-  ImageStoreOptions store_options(const TrainConfig& config) const;
+  ImageStoreOptions store_options(const RunConfig& config) const;
   /// Evaluation pass over all images: [N, dimension] on the device.
   torch::Tensor embed(DeviceImages& images, const Progress& progress, std::string_view stage) const;
-  /// Lets the new layer start as config.new_layer_start says, from the images to train on, unless weights had one. Returns what is to be
+  /// Lets the new layer start as config.model.new_layer_start says, from the images to train on, unless weights had one. Returns what is to be
   /// said about it, mostly nothing.
-  std::string start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
+  std::string start_new_layer(const RunConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
                               const Progress& progress);
 
  private:

@@ -138,13 +138,13 @@ void AdamW::change(double rate) {
   }
 }
 
-std::unique_ptr<Optimizer> make_optimizer(EmbeddingModel& model, const TrainConfig& config) {
+std::unique_ptr<Optimizer> make_optimizer(EmbeddingModel& model, const ScheduleOptions& options) {
   std::unique_ptr<Optimizer> optimizer;
-  if (config.optimizer == "adamw")
-    optimizer = std::make_unique<AdamW>(model, config.weight_decay, config.new_layer_rate);
+  if (options.optimizer == "adamw")
+    optimizer = std::make_unique<AdamW>(model, options.weight_decay, options.new_layer_rate.value());
   else
-    optimizer = std::make_unique<Sgd>(model, config.momentum, config.weight_decay, config.new_layer_rate);
-  if (config.weight_average > 0) optimizer->keep_average(model, config.weight_average);
+    optimizer = std::make_unique<Sgd>(model, options.momentum, options.weight_decay, options.new_layer_rate.value());
+  if (options.weight_average > 0) optimizer->keep_average(model, options.weight_average);
   return optimizer;
 }
 

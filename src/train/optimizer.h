@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "smartmine/model/embedding_model.h"
-#include "smartmine/train/config.h"
+#include "smartmine/run/config.h"
 
 namespace smartmine {
 
@@ -87,7 +87,19 @@ class AdamW : public Optimizer {
   torch::Tensor steps_;  // int64 [1], on the CPU
 };
 
-/// As the configuration (resolved) says.
-std::unique_ptr<Optimizer> make_optimizer(EmbeddingModel& model, const TrainConfig& config);
+/// The network has the average of its weights, if one is kept, as long as this lives.
+class Averaged {
+ public:
+  explicit Averaged(Optimizer& optimizer) : optimizer_(optimizer) { optimizer_.swap_average(); }
+  ~Averaged() { optimizer_.swap_average(); }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  Optimizer& optimizer_;
+};
+
+/// As the options (resolved) say.
+std::unique_ptr<Optimizer> make_optimizer(EmbeddingModel& model, const ScheduleOptions& options);
 
 }  // namespace smartmine

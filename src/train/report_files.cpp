@@ -129,13 +129,13 @@ double squared_distance(const Rows& rows, std::size_t first, std::size_t second)
 
 }  // namespace
 
-bool is_report_epoch(const TrainConfig& config, std::int64_t epoch) {
-  if (!config.save_epochs.empty())
-    return std::find(config.save_epochs.begin(), config.save_epochs.end(), epoch) != config.save_epochs.end();
-  const std::int64_t first = std::min(config.warmup_epochs + 1, config.epochs);
+bool is_report_epoch(const RunConfig& config, std::int64_t epoch) {
+  const auto& saved = config.output.save_epochs;
+  if (!saved.empty()) return std::find(saved.begin(), saved.end(), epoch) != saved.end();
+  const std::int64_t first = std::min(config.mining.warmup_epochs.value_or(0) + 1, config.schedule.epochs);
   for (std::size_t i = 0; i < kEpochs; ++i) {
     const double place = static_cast<double>(i) / static_cast<double>(kEpochs - 1);
-    if (epoch == first + std::lround(place * static_cast<double>(config.epochs - first))) return true;
+    if (epoch == first + std::lround(place * static_cast<double>(config.schedule.epochs - first))) return true;
   }
   return false;
 }
@@ -153,11 +153,9 @@ ShownTriplets choose_triplets(const EpochPlan& plan, const LabelIndex& labels, s
     ShownTriplets::Anchor anchor{.item = number_of(item), .trained = {}, .random = {}};
     for (std::size_t i = 0; i < plan.triplets.size() && anchor.trained.size() < kTriplets; ++i) {
       if (plan.triplets[i].anchor != item) continue;
-      const TripletOrigin origin = plan.origins[i];
       anchor.trained.push_back({.positive = number_of(plan.triplets[i].positive),
                                 .negative = number_of(plan.triplets[i].negative),
-                                .mined = origin == TripletOrigin::kMined || origin == TripletOrigin::kMinedOutsidePositive ||
-                                         origin == TripletOrigin::kMinedNearerPositive});
+                                .mined = is_mined(plan.origins[i])});
     }
     Random random(epoch_seed(seed, kRandomChoice, epoch), item);
     const std::uint32_t own = labels.class_of(item);

@@ -11,7 +11,7 @@
 #include "smartmine/core/rows.h"
 #include "smartmine/data/dataset.h"
 #include "smartmine/mining/labels.h"
-#include "smartmine/train/config.h"
+#include "smartmine/run/config.h"
 #include "smartmine/train/system.h"
 
 namespace smartmine {
@@ -35,7 +35,7 @@ struct ShownTriplets {
 };
 
 /// Whether an epoch's triplets are to be shown: those of --save-epochs, or four from the first that may be mined to the last.
-bool is_report_epoch(const TrainConfig& config, std::int64_t epoch);
+bool is_report_epoch(const RunConfig& config, std::int64_t epoch);
 
 /// Six anchors, the same in every epoch of a run, of different classes where there are as many, with some of their triplets.
 ShownTriplets choose_triplets(const EpochPlan& plan, const LabelIndex& labels, std::uint64_t seed, std::int64_t epoch);

@@ -1,41 +1,32 @@
 #include "smartmine/train/system.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "smartmine/core/error.h"
 #include "smartmine/core/random.h"
+#include "train/systems.h"
 
 namespace smartmine {
 
-std::span<const System> systems() {
-  static const std::vector<System> table = {
-      semihard_system(),
-      lifted_system(),
-      npairs_system(),
-      clustering_system(),
-      triplet_global_system(),
-      triplet_fanng_system(),
-      triplet_fanng_global_system(),
-      triplet_fanng_global_adaptive_system(),
-      hard_pairs_system(),
-      smart_batch_system(),
-  };
-  return table;
-}
-
 const System& find_system(std::string_view name) {
-  for (const System& system : systems())
-    if (system.name == name) return system;
-  throw InvalidArgument(fmt::format("system is '{}'; it must be one of {}", name, fmt::join(system_names(), ", ")));
-}
-
-std::vector<std::string> system_names() {
-  std::vector<std::string> names;
-  for (const System& system : systems()) names.emplace_back(system.name);
-  return names;
+  static const std::vector<System> table = {
+      {find_traits("semihard"), classes_plan, semihard},
+      {find_traits("lifted"), classes_plan, lifted},
+      {find_traits("npairs"), pairs_of_classes_plan, npairs},
+      {find_traits("clustering"), classes_plan, clustering},
+      {find_traits("triplet-global"), random_plan, triplets_and_global},
+      {find_traits("triplet-fanng"), smart_plan, triplets},
+      {find_traits("triplet-fanng-global"), smart_plan, triplets_and_global},
+      {find_traits("triplet-fanng-global-adaptive"), smart_plan, triplets_and_global},
+      {find_traits("hard-pairs"), hard_pairs_plan, mined_pairs},
+      {find_traits("smart-batch"), smart_plan, triplets_all_pairs},
+  };
+  const auto found = std::find_if(table.begin(), table.end(), [&](const System& each) { return each.traits.name == name; });
+  if (found != table.end()) return *found;
+  find_traits(name);  // says which there are
+  throw InternalError(fmt::format("system {} has traits but no plan", name));
 }
 
 std::span<const std::uint32_t> EpochPlan::batch(std::size_t number) const {

@@ -200,7 +200,7 @@ TEST_F(Train, NamesTheDifferenceWhenResumedWithOtherSettings) {
 TEST_F(Train, RefusesBadInputInOneLine) {
   expect_refused(2, "system is 'magic'; it must be one of semihard", {"--system", "magic"});
   expect_refused(2, "epochs is 0", {"--epochs", "0"});
-  expect_refused(2, "learning_rate is -1", {"--learning-rate", "-1"});
+  expect_refused(2, "--learning-rate is -1; it must be above 0", {"--learning-rate", "-1"});
   expect_refused(2, "dataset is 'mnist'", {"--dataset", "mnist"});
   expect_refused(2, "seed", {"--seed", "-1"});
   expect_refused(1, "nowhere", {"--data-root", folder_ / "nowhere"});

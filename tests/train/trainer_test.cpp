@@ -29,7 +29,7 @@
 #include "smartmine/model/new_layer.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/train/augment.h"
-#include "smartmine/train/checkpoint.h"
+#include "smartmine/run/checkpoint.h"
 #include "smartmine/train/embed_images.h"
 #include "smartmine/train/system.h"
 #include "train/device_knn.h"
@@ -56,17 +56,17 @@ class Training : public ::testing::Test {
     static std::atomic<int> number{0};
     root_ = std::filesystem::temp_directory_path() / ("smartmine-train-" + std::to_string(getpid()) + "-" + std::to_string(number++));
     test::make_image_folder(root_ / "images");
-    config_.dataset = "folder";
-    config_.data_root = (root_ / "images").string();
-    config_.channels = 1;
-    config_.input_size = 16;
-    config_.embedding_dim = 8;
-    config_.epochs = 4;
-    config_.batch_size = 6;
-    config_.triplets_per_anchor = 1;
-    config_.warmup_epochs = 1;
-    config_.threads = 1;
-    config_.device = "cpu";
+    config_.data.dataset = "folder";
+    config_.data.root = (root_ / "images").string();
+    config_.model.channels = 1;
+    config_.model.input_size = 16;
+    config_.model.embedding_dim = 8;
+    config_.schedule.epochs = 4;
+    config_.system.batch_size = 6;
+    config_.system.triplets_per_anchor = 1;
+    config_.mining.warmup_epochs = 1;
+    config_.compute.threads = 1;
+    config_.compute.device = "cpu";
   }
   ~Training() override { std::filesystem::remove_all(root_); }
 
@@ -75,14 +75,14 @@ class Training : public ::testing::Test {
   std::string metrics(const std::string& run) { return bytes_of(root_ / run / "metrics.csv"); }
 
   std::filesystem::path root_;
-  TrainConfig config_;
+  RunConfig config_;
 };
 
 class EverySystem : public Training, public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
-  config_.system = GetParam();
-  config_.save_epochs = {2};
+  config_.system.name = GetParam();
+  config_.output.save_epochs = {2};
   RunDirectory run = new_run("run");
   Trainer(config_, run).run();
   ASSERT_EQ(run.log().size(), 5U);
@@ -101,7 +101,7 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
     EXPECT_GE(record.training_error(), 0);
     EXPECT_LE(record.training_error(), 1);
     EXPECT_EQ(record.mining.has_value(), triplets);
-    EXPECT_EQ(record.kappa.has_value(), mines && record.epoch > config_.warmup_epochs);
+    EXPECT_EQ(record.kappa.has_value(), mines && record.epoch > config_.mining.warmup_epochs);
     // The pairs' loss packs these few pictures so close that kappa soon asks for negatives farther off than there are.
     if (!smart_batch || record.epoch <= 2) {
       EXPECT_EQ(record.mined_share() > 0, record.kappa.has_value());
@@ -152,12 +152,12 @@ TEST(SmartBatch, LooksAtAllPairsAndCountsTriplets) {
   const std::vector<std::int64_t> labels = {0, 1, 2, 0, 0, 1, 2, 0, 1, 2, 0, 2};
   const torch::Tensor device = torch::tensor(labels, torch::kInt64),
                       items = torch::tensor({0, 1, 2, 3, 4, 5, 6, 0, 5, 9, 4, 11}, torch::kInt64);
-  TrainConfig config;
-  config.margin = 0.1;
-  config.multisimilarity_alpha = 3;
-  config.multisimilarity_beta = 20;
-  config.multisimilarity_base = 0.3;
-  const BatchLoss loss = find_system("smart-batch").loss(embeddings, {labels, device, items}, config);
+  RunConfig config;
+  config.system.margin = 0.1;
+  config.system.multisimilarity_alpha = 3;
+  config.system.multisimilarity_beta = 20;
+  config.system.multisimilarity_base = 0.3;
+  const BatchLoss loss = find_system("smart-batch").loss(embeddings, {labels, device, items}, config.system);
   const auto parts = embeddings.chunk(3);
   const BatchLoss of_triplets = triplet_loss(parts[0], parts[1], parts[2], {.margin = 0.1});
   EXPECT_EQ(loss.active.item<std::int64_t>(), of_triplets.active.item<std::int64_t>());
@@ -165,14 +165,15 @@ TEST(SmartBatch, LooksAtAllPairsAndCountsTriplets) {
   EXPECT_TRUE(loss.squared_distances.equal(of_triplets.squared_distances));
   const BatchLoss of_pairs = multisimilarity_loss(embeddings, device, items, {.alpha = 3, .beta = 20, .base = 0.3});
   EXPECT_EQ(loss.value.item<float>(), of_pairs.value.item<float>());
-  EXPECT_EQ(find_system("smart-batch").plan, find_system("triplet-fanng-global-adaptive").plan);
+  const auto plan_of = [](const char* name) { return *find_system(name).plan.target<EpochPlan (*)(const PlanInput&)>(); };
+  EXPECT_EQ(plan_of("smart-batch"), plan_of("triplet-fanng-global-adaptive"));
 }
 
 TEST_F(Training, OnGlyphsRaisesRecall) {
-  config_ = TrainConfig();
-  config_.epochs = 1;
-  config_.threads = 1;
-  config_.device = "cpu";
+  config_ = RunConfig();
+  config_.schedule.epochs = 1;
+  config_.compute.threads = 1;
+  config_.compute.device = "cpu";
   RunDirectory run = new_run("run");
   Trainer(config_, run).run();
   EXPECT_GT(run.log()[1].metrics->recall_at_1, run.log()[0].metrics->recall_at_1 + 0.05);
@@ -183,20 +184,20 @@ class Resuming : public Training, public ::testing::WithParamInterface<const cha
 
 TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
   const bool beyond = std::string(GetParam()) == "beyond";
-  config_.index = beyond ? "exact" : GetParam();
-  config_.dropout = 0.2;
-  config_.neighbors = 20;
+  config_.mining.index = beyond ? "exact" : GetParam();
+  config_.model.dropout = 0.2;
+  config_.mining.neighbors = 20;
   if (beyond) {
-    config_.system = "smart-batch";
-    config_.optimizer = "adamw";
-    config_.rate_schedule = "cosine";
-    config_.rate_warmup_epochs = 1.5;
-    config_.hub_limit = 1.5;
-    config_.colour_jitter = 0.2;
-    config_.duplicate_distance = 1e-4;
-    config_.weight_average = 0.9;
-    config_.new_layer_start = "discriminants";
-    config_.kappa = -1;
+    config_.system.name = "smart-batch";
+    config_.schedule.optimizer = "adamw";
+    config_.schedule.rate_schedule = "cosine";
+    config_.schedule.rate_warmup_epochs = 1.5;
+    config_.mining.hub_limit = 1.5;
+    config_.data.colour_jitter = 0.2;
+    config_.mining.duplicate_distance = 1e-4;
+    config_.schedule.weight_average = 0.9;
+    config_.model.new_layer_start = "discriminants";
+    config_.mining.find_kappa = true;
   }
   std::size_t events = 0;
   RunDirectory whole = new_run("whole");
@@ -311,28 +312,29 @@ TEST_F(Training, RefusesADirectoryThatIsThere) {
 
 TEST_F(Training, RefusesCudaWhereThereIsNone) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "there is one";
-  config_.device = "cuda";
+  config_.compute.device = "cuda";
   RunDirectory run = new_run("run");
   EXPECT_THAT([&] { Trainer(config_, run); },
               ThrowsMessage<InvalidArgument>(HasSubstr("device is 'cuda', but no CUDA device can be used here")));
 }
 
 TEST_F(Training, GoogLeNetsAreEmbeddedAtTheEvaluationSizeAndPooledAsTrained) {
-  config_.backbone = "googlenet";
-  config_.channels = 3;
-  config_.input_size = 160;
-  config_.image_size = 168;
-  config_.evaluation_size = 169;
+  config_.model.backbone = "googlenet";
+  config_.model.channels = 3;
+  config_.model.input_size = 160;
+  config_.model.image_size = 168;
+  config_.model.evaluation_size = 169;
   RunDirectory run = new_run("run");
   EXPECT_THAT([&] { Trainer(config_, run); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("evaluation_size is 169; it must be at most image_size, here 168")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("evaluation-size is 169; it must be at most image-size, here 168")));
   // A network with its weights in a file, the way eval and embed have it.
   const auto model = make_model({.backbone = "googlenet", .embedding_dimension = 8, .input_size = 160});
   write_safetensors(root_ / "model.safetensors", model->state());
-  const Dataset test = load_folder(config_.data_root).test;
+  const Dataset test = load_folder(config_.data.root).test;
   const auto embedded = [&](std::int64_t evaluation_size, const char* pooling) {
-    config_.evaluation_size = evaluation_size;
-    config_.pooling = pooling;
+    config_.model.evaluation_size.reset();
+    if (evaluation_size > 0) config_.model.evaluation_size = evaluation_size;
+    config_.model.pooling = pooling;
     const EmbeddedImages images = embed_images(config_, root_ / "model.safetensors", test, {});
     const Rows rows = images.embeddings.rows();
     return std::vector<float>(rows[0], rows[0] + 8);
@@ -344,10 +346,10 @@ TEST_F(Training, GoogLeNetsAreEmbeddedAtTheEvaluationSizeAndPooledAsTrained) {
 }
 
 TEST_F(Training, KeepsHubsAndCopiesOutAndSaysSoOnce) {
-  config_.kappa = 1;
-  config_.neighbors = 30;
-  config_.hub_limit = 1;
-  config_.duplicate_distance = 4;  // all are copies
+  config_.mining.kappa = 1;
+  config_.mining.neighbors = 30;
+  config_.mining.hub_limit = 1;
+  config_.mining.duplicate_distance = 4;  // all are copies
   RunDirectory copies = new_run("copies");
   Trainer(config_, copies).run();
   std::size_t said = 0;
@@ -358,8 +360,8 @@ TEST_F(Training, KeepsHubsAndCopiesOutAndSaysSoOnce) {
     EXPECT_EQ(record.mined_share(), 0);
   }
   EXPECT_EQ(said, 1U);
-  config_.duplicate_distance = 0;
-  config_.save_epochs = {3};
+  config_.mining.duplicate_distance = 0;
+  config_.output.save_epochs = {3};
   RunDirectory hubs = new_run("hubs");
   Trainer(config_, hubs).run();
   EXPECT_GT(hubs.log()[3].mining->cap_skipped, 0U);
@@ -369,8 +371,8 @@ TEST_F(Training, KeepsHubsAndCopiesOutAndSaysSoOnce) {
 }
 
 TEST_F(Training, MeasuresOnValidationClassesWhenAskedTo) {
-  config_.validation_classes = 2;
-  config_.epochs = 1;
+  config_.data.validation_classes = 2;
+  config_.schedule.epochs = 1;
   RunDirectory run = new_run("run");
   Trainer trainer(config_, run);
   EXPECT_EQ(trainer.data().training_classes, 4U);
@@ -385,7 +387,7 @@ TEST_F(Training, SaysHowManyBadImagesWereSkippedAndWhichClassesHaveOne) {
   std::filesystem::copy(root_ / "images/class11/0.png", root_ / "images/class05/0.png");
   RunDirectory run = new_run("run");
   EXPECT_THAT([&] { Trainer(config_, run); }, ThrowsMessage<IoError>(HasSubstr("class10/3.png")));
-  config_.skip_bad_images = true;
+  config_.data.skip_bad_images = true;
   Trainer trainer(config_, run);
   EXPECT_THAT(trainer.notes(),
               ElementsAre(HasSubstr("1 bad images of the train half were skipped"), HasSubstr("1 training classes have a single image")));
@@ -397,9 +399,9 @@ TEST_F(Training, SaysHowManyBadImagesWereSkippedAndWhichClassesHaveOne) {
 
 std::int64_t loss_calls = 0;
 
-System misbehaving(BatchLoss (*loss)(const torch::Tensor&, const BatchLabels&, const TrainConfig&)) {
+System misbehaving(BatchLoss (*loss)(const torch::Tensor&, const BatchLabels&, const SystemOptions&)) {
   loss_calls = 0;
-  System system = triplet_global_system();
+  System system = find_system("triplet-global");
   system.loss = loss;
   return system;
 }
@@ -410,7 +412,7 @@ BatchLoss honest(const torch::Tensor& embeddings) {
 }
 
 TEST_F(Training, SkipsAStepWhoseLossIsNotANumber) {
-  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const TrainConfig&) {
+  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const SystemOptions&) {
     BatchLoss loss = honest(embeddings);
     if (++loss_calls == 2) loss.value = loss.value * std::numeric_limits<double>::quiet_NaN();
     return loss;
@@ -425,7 +427,7 @@ TEST_F(Training, SkipsAStepWhoseLossIsNotANumber) {
 }
 
 TEST_F(Training, HalvesTheRateWhenTheLossStaysNotANumberAndGoesOn) {
-  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const TrainConfig&) {
+  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const SystemOptions&) {
     BatchLoss loss = honest(embeddings);
     ++loss_calls;
     if (loss_calls > 6 && loss_calls <= 12) loss.value = loss.value * std::numeric_limits<double>::quiet_NaN();  // all of the second epoch
@@ -439,22 +441,22 @@ TEST_F(Training, HalvesTheRateWhenTheLossStaysNotANumberAndGoesOn) {
 }
 
 TEST_F(Training, StopsWithTheLastGoodCheckpointWhenNothingHelps) {
-  config_.learning_rate = 1e25;  // weights become infinite
+  config_.schedule.learning_rate = 1e25;  // weights become infinite
   RunDirectory run = new_run("run");
   Trainer trainer(config_, run);
   EXPECT_THAT([&] { trainer.run(); }, ThrowsMessage<TrainingStopped>(HasSubstr("the last checkpoint, of epoch 0, is kept")));
-  const EmbeddedImages embedded = embed_images(config_, run.model_path(), load_folder(config_.data_root).test, {});
+  const EmbeddedImages embedded = embed_images(config_, run.model_path(), load_folder(config_.data.root).test, {});
   EXPECT_NO_THROW(check_rows(embedded.embeddings.rows()));
 }
 
 TEST_F(Training, NoticesACollapseAndUndoesTheEpoch) {
-  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const TrainConfig&) {
+  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const SystemOptions&) {
     BatchLoss loss = honest(embeddings);
     const torch::Tensor alike = (embeddings - embeddings.mean(0)).pow(2).sum(1).mean();  // draws everything to one point
     loss.value = 100 * alike;
     return loss;
   });
-  config_.triplets_per_anchor = 20;
+  config_.system.triplets_per_anchor = 20;
   RunDirectory run = new_run("run");
   Trainer trainer(config_, run, system);
   EXPECT_THAT([&] { trainer.run(); }, ThrowsMessage<TrainingStopped>(HasSubstr("the embeddings have collapsed: their spread is")));
@@ -462,15 +464,15 @@ TEST_F(Training, NoticesACollapseAndUndoesTheEpoch) {
 }
 
 TEST_F(Training, NoticesAStuckErrorHalvesTheRateAndGivesUpInTheEnd) {
-  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const TrainConfig&) {
+  const System system = misbehaving([](const torch::Tensor& embeddings, const BatchLabels&, const SystemOptions&) {
     BatchLoss loss = honest(embeddings);
     loss.value = 0 * loss.value;
     loss.active = torch::full({}, loss.terms, torch::kInt64);
     return loss;
   });
-  config_.epochs = 50;
-  config_.evaluate_every = 50;
-  config_.rate_every = 0;
+  config_.schedule.epochs = 50;
+  config_.output.evaluate_every = 50;
+  config_.schedule.rate_every = 0;
   RunDirectory run = new_run("run");
   Trainer trainer(config_, run, system);
   EXPECT_THAT([&] { trainer.run(); },
@@ -480,144 +482,15 @@ TEST_F(Training, NoticesAStuckErrorHalvesTheRateAndGivesUpInTheEnd) {
   EXPECT_EQ(run.log().size(), 21U);
 }
 
-// Parts.
-
-TEST_F(Training, ACheckpointThatIsNotCommittedLeavesTheOldOne) {
-  const auto place = root_ / "checkpoint";
-  const auto fill = [&](const std::string& text) {
-    CheckpointWriter writer(place);
-    std::ofstream(writer.folder() / "a") << text;
-    return writer.commit();
-  };
-  EXPECT_TRUE(find_checkpoint(place).empty());
-  fill("first");
-  {
-    const CheckpointWriter writer(place);
-    std::ofstream(writer.folder() / "a") << "second";
-  }
-  EXPECT_EQ(bytes_of(find_checkpoint(place) / "a"), "first");
-  fill("third");
-  EXPECT_EQ(bytes_of(find_checkpoint(place) / "a"), "third");
-  // Cut between the two renames.
-  std::filesystem::rename(place, root_ / "checkpoint.old");
-  EXPECT_EQ(bytes_of(find_checkpoint(place) / "a"), "third");
-  fill("fourth");
-  EXPECT_EQ(bytes_of(find_checkpoint(place) / "a"), "fourth");
-}
-
-TEST(TrainStates, SurviveTheirText) {
-  TrainState state;
-  state.epochs_done = 7;
-  state.rate_scale = 0.1;
-  state.kappa = "a\nb";
-  state.label_hash = ~std::uint64_t{0};
-  state.in_epoch = true;
-  state.next_step = 3;
-  const TrainState read = parse_state(to_json(state));
-  EXPECT_EQ(read.epochs_done, 7);
-  EXPECT_EQ(read.rate_scale, 0.1);
-  EXPECT_EQ(read.kappa, "a\nb");
-  EXPECT_EQ(read.label_hash, ~std::uint64_t{0});
-  EXPECT_TRUE(read.in_epoch);
-  EXPECT_EQ(read.next_step, 3U);
-  EXPECT_THAT([] { parse_state("{}"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not the state of a run")));
-}
-
-TEST(EpochRecords, SurviveTheirLine) {
-  EpochRecord record;
-  record.epoch = 3;
-  record.steps = 10;
-  record.active = 7;
-  record.terms = 9;
-  record.loss_sum = 1.0 / 3;
-  record.kappa = 2.5;
-  record.kappa_reason = "because";
-  record.mining.emplace();
-  record.mining->mined = 4;
-  record.stage_seconds["steps"] = 0.25;
-  record.metrics = RetrievalMetrics{.split = "test", .recall_at_1 = 0.5};
-  record.notes = {"a \"note\""};
-  const std::string line = to_json_line(record);
-  const EpochRecord read = parse_record(line);
-  EXPECT_EQ(to_json_line(read), line);
-  EXPECT_EQ(read.loss_sum, record.loss_sum);
-  EXPECT_EQ(read.mining->mined, 4U);
-  EXPECT_EQ(read.kappa_reason, "because");
-  EXPECT_THAT([] { parse_record("{\"epoch\": 1"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not a line of a run's log")));
-}
-
-TEST(Configs, NameTheFieldTheValueAndTheRange) {
-  const auto message = [](const auto& change) {
-    TrainConfig config;
-    change(config);
-    try {
-      config.validate();
-    } catch (const InvalidArgument& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
-  };
-  EXPECT_EQ(message([](TrainConfig&) {}), "accepted");
-  EXPECT_EQ(message([](TrainConfig& c) { c.epochs = 0; }), "epochs is 0; it must be a whole number from 1 to 1000000");
-  EXPECT_EQ(message([](TrainConfig& c) { c.learning_rate = -1; }), "learning_rate is -1; it must be at least 0 and finite");
-  EXPECT_EQ(message([](TrainConfig& c) { c.mined_fraction = 1.5; }), "mined_fraction is 1.5; it must be from 0 to 1");
-  EXPECT_EQ(message([](TrainConfig& c) { c.momentum = 1; }), "momentum is 1; it must be at least 0 and less than 1");
-  EXPECT_EQ(message([](TrainConfig& c) { c.optimizer = "lion"; }), "optimizer is 'lion'; it must be one of sgd, adamw");
-  EXPECT_EQ(message([](TrainConfig& c) { c.rate_schedule = "stairs"; }), "rate_schedule is 'stairs'; it must be one of steps, cosine");
-  EXPECT_EQ(message([](TrainConfig& c) { c.rate_warmup_epochs = 9; }), "rate_warmup_epochs is 9; it must be from 0 to 8");
-  EXPECT_EQ(message([](TrainConfig& c) { c.new_layer_start = "zero"; }),
-            "new_layer_start is 'zero'; it must be one of auto, random, components, discriminants");
-  EXPECT_EQ(message([](TrainConfig& c) { c.pooling = "max"; }),
-            "pooling is 'max'; small does not pool its last layer, so it must be left at average");
-  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.pooling = "max"; }), "accepted");
-  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.input_size = 64; }),
-            "input_size is 64; it must be a whole number from 160 to 448");
-  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.input_size = 288, c.evaluation_size = 320; }), "accepted");
-  EXPECT_EQ(message([](TrainConfig& c) { c.backbone = "googlenet", c.evaluation_size = 24; }),
-            "evaluation_size is 24; it must be a whole number from 160 to 1024");
-  EXPECT_EQ(message([](TrainConfig& c) { c.weight_average = 1; }), "weight_average is 1; it must be at least 0 and less than 1");
-  EXPECT_EQ(message([](TrainConfig& c) { c.input_size = 32, c.evaluation_size = 36; }),
-            "evaluation_size is 36; small only takes images of its input_size, so it must be 0");
-  EXPECT_EQ(message([](TrainConfig& c) { c.hub_limit = 0.5; }), "hub_limit is 0.5; it must be 0 or from 1 to 1e6");
-  EXPECT_EQ(message([](TrainConfig& c) { c.duplicate_distance = 5; }), "duplicate_distance is 5; it must be from 0 to 4");
-  EXPECT_EQ(message([](TrainConfig& c) { c.colour_jitter = 2; }), "colour_jitter is 2; it must be from 0 to 1");
-  EXPECT_EQ(message([](TrainConfig& c) { c.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
-  EXPECT_EQ(message([](TrainConfig& c) { c.dataset = "cub200"; }), "data_root is empty; it must say where cub200 is");
-  EXPECT_EQ(message([](TrainConfig& c) { c.kappa = -1, c.system = "triplet-fanng"; }),
-            "kappa is -1; triplet-fanng has no controller to find one, so it must be 0 or at least kappa_floor, 1");
-  EXPECT_EQ(message([](TrainConfig& c) { c.kappa_fit = "cubic"; }), "kappa_fit is 'cubic'; it must be one of log-odds, linear");
-  EXPECT_EQ(message([](TrainConfig& c) { c.kappa = 0.5; }), "kappa is 0.5; it must be 0, -1 or at least kappa_floor, 1");
-}
-
-TEST(Schedules, HalveTheRateOrTakeItToZeroAndWarmItUp) {
-  TrainConfig config;
-  config.epochs = 10;
-  config.learning_rate = 0.1;
-  for (const auto& [done, rate] : {std::pair{0.01, 0.1}, {2.99, 0.1}, {3.01, 0.05}, {5.99, 0.05}, {6.5, 0.025}, {9.99, 0.0125}})
-    EXPECT_EQ(config.scheduled_rate(done), rate) << done;
-  config.rate_every = 0;
-  EXPECT_EQ(config.scheduled_rate(9.5), 0.1);
-  config.rate_schedule = "cosine";
-  EXPECT_DOUBLE_EQ(config.scheduled_rate(0), 0.1);
-  EXPECT_DOUBLE_EQ(config.scheduled_rate(5), 0.05);
-  EXPECT_NEAR(config.scheduled_rate(2.5), 0.1 * (1 + std::sqrt(0.5)) / 2, 1e-12);
-  EXPECT_NEAR(config.scheduled_rate(10), 0, 1e-12);
-  config.rate_warmup_epochs = 2;
-  EXPECT_DOUBLE_EQ(config.scheduled_rate(0.5), 0.1 / 4 * (1 + std::cos(0.05 * M_PI)) / 2);
-  EXPECT_DOUBLE_EQ(config.scheduled_rate(5), 0.05);
-  config.rate_schedule = "steps";
-  EXPECT_DOUBLE_EQ(config.scheduled_rate(1), 0.05);
-}
-
 TEST_F(Training, FollowsTheSchedule) {
-  config_.rate_schedule = "cosine";
-  config_.learning_rate = 0.02;
+  config_.schedule.rate_schedule = "cosine";
+  config_.schedule.learning_rate = 0.02;
   RunDirectory run = new_run("run");
   Trainer(config_, run).run();
   for (std::size_t epoch = 1; epoch <= 4; ++epoch)
     EXPECT_DOUBLE_EQ(run.log()[epoch].learning_rate, 0.01 * (1 + std::cos(M_PI * (static_cast<double>(epoch) - 0.5) / 4)));
   // The steps go by it: without a rate nothing changes.
-  config_.learning_rate = 1e-30;
+  config_.schedule.learning_rate = 1e-30;
   RunDirectory still = new_run("still");
   Trainer(config_, still).run();
   EXPECT_NE(metrics("run"), metrics("still"));
@@ -728,37 +601,23 @@ TEST(Optimizers, KeepARunningAverageOfTheWeightsAndBuffers) {
 }
 
 TEST_F(Training, MeasuresAndSavesTheAverageOfWeights) {
-  config_.weight_average = 0.9;
+  config_.schedule.weight_average = 0.9;
   RunDirectory run = new_run("run");
   Trainer(config_, run).run();
-  const Dataset test = load_folder(config_.data_root).test;
+  const Dataset test = load_folder(config_.data.root).test;
   const EmbeddedImages again = embed_images(config_, root_ / "run/checkpoint/model.safetensors", test, {});
-  const Embeddings measured = read_embeddings(root_ / ("run/embeddings/epoch-000" + std::to_string(config_.epochs) + ".npy"));
+  const Embeddings measured = read_embeddings(root_ / ("run/embeddings/epoch-000" + std::to_string(config_.schedule.epochs) + ".npy"));
   ASSERT_EQ(measured.rows().size(), again.embeddings.rows().size());
   for (std::size_t row = 0; row < measured.rows().size(); ++row)
     for (std::size_t i = 0; i < measured.rows().dimension(); ++i)
       ASSERT_NEAR(measured.rows()[row][i], again.embeddings.rows()[row][i], 1e-5);
 }
 
-TEST(Configs, HaveARateThatSuitsTheSystemAndTrainedWeights) {
-  const auto rate = [](const char* system, const char* weights) {
-    TrainConfig config;
-    config.system = system;
-    config.weights = weights;
-    return config.resolved().learning_rate;
-  };
-  EXPECT_DOUBLE_EQ(rate("triplet-global", ""), 0.1);
-  EXPECT_DOUBLE_EQ(rate("triplet-global", "some.safetensors"), 0.01);
-  EXPECT_DOUBLE_EQ(rate("lifted", "some.safetensors"), 2e-5);  // its gradients are larger
-  EXPECT_DOUBLE_EQ(rate("npairs", ""), 0.01);
-  EXPECT_DOUBLE_EQ(rate("npairs", "some.safetensors"), 1e-5);  // and these grow with the square of the embeddings' length
-}
-
 TEST_F(Training, StartsToMineAtTheTargetErrorAndSaysHowKappaCameAbout) {
-  config_.neighbors = 35;  // all, so that any kappa finds what there is
-  config_.margin = 0.001;
-  config_.kappa = -1;
-  config_.target_error = 0.9;  // these few pictures are hard to tell apart
+  config_.mining.neighbors = 35;  // all, so that any kappa finds what there is
+  config_.system.margin = 0.001;
+  config_.mining.find_kappa = true;
+  config_.mining.target_error = 0.9;  // these few pictures are hard to tell apart
   RunDirectory run = new_run("run");
   Trainer(config_, run).run();
   const EpochRecord& first = run.log()[2];
@@ -772,8 +631,9 @@ TEST_F(Training, StartsToMineAtTheTargetErrorAndSaysHowKappaCameAbout) {
   EXPECT_NEAR(expected, 0.9, 1.01 / 36);  // a triplet more or less
   EXPECT_THAT(run.log()[3].kappa_reason, AllOf(HasSubstr("training error"), HasSubstr("target 0.900"), HasSubstr("->")));
   EXPECT_EQ(run.log()[1].kappa_reason, "");  // random triplets
-  config_.kappa = 3;
-  config_.kappa_fit = "linear";
+  config_.mining.find_kappa = false;
+  config_.mining.kappa = 3;
+  config_.mining.kappa_fit = "linear";
   RunDirectory given = new_run("given");
   Trainer(config_, given).run();
   EXPECT_THAT(run.log()[3].kappa_reason, HasSubstr("near the initial one"));
@@ -783,9 +643,9 @@ TEST_F(Training, StartsToMineAtTheTargetErrorAndSaysHowKappaCameAbout) {
 }
 
 TEST_F(Training, SaysOnceWhenRandomTripletsAreHarderThanTheTarget) {
-  config_.margin = 2.5;  // more than distances can differ by
-  config_.kappa = 64;
-  config_.epochs = 6;
+  config_.system.margin = 2.5;  // more than distances can differ by
+  config_.mining.kappa = 64;
+  config_.schedule.epochs = 6;
   RunDirectory run = new_run("run");
   Trainer(config_, run).run();
   std::vector<std::int64_t> idle, said;
@@ -801,12 +661,12 @@ TEST_F(Training, SaysOnceWhenRandomTripletsAreHarderThanTheTarget) {
 }
 
 TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
-  config_.epochs = 1;
-  config_.learning_rate = 1e-30;  // what is saved is the start
-  config_.weight_average = 0.5;   // which the average must know of too
+  config_.schedule.epochs = 1;
+  config_.schedule.learning_rate = 1e-30;  // what is saved is the start
+  config_.schedule.weight_average = 0.5;   // which the average must know of too
   std::map<std::string, NamedTensors> started;
   const auto start_as = [&](const std::string& start, const std::string& name) {
-    config_.new_layer_start = start;
+    config_.model.new_layer_start = start;
     RunDirectory run = new_run(name);
     Trainer(config_, run).run();
     started[name] = read_safetensors(root_ / name / "checkpoint/model.safetensors");
@@ -814,7 +674,7 @@ TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
   for (const std::string start : {"random", "components", "discriminants"}) start_as(start, start);
   // The same by hand.
   const auto model = make_model({.embedding_dimension = 8, .input_size = 16, .channels = 1});
-  ImageStore store(load_folder(config_.data_root).train, {.width = 18, .height = 18, .channels = 1});
+  ImageStore store(load_folder(config_.data.root).train, {.width = 18, .height = 18, .channels = 1});
   std::vector<std::size_t> items(store.dataset().size());
   std::iota(items.begin(), items.end(), std::size_t{0});
   torch::Tensor pixels = torch::empty({static_cast<std::int64_t>(items.size()), 18, 18, 1}, torch::kUInt8);
@@ -838,25 +698,25 @@ TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
   trunk.erase("embedding.weight");
   trunk.erase("embedding.bias");
   write_safetensors(root_ / "trunk.safetensors", trunk);
-  config_.weights = (root_ / "trunk.safetensors").string();
+  config_.model.weights = (root_ / "trunk.safetensors").string();
   start_as("auto", "auto with weights");
   expect_layer("auto with weights", principal_components(features, 8));
-  config_.embedding_dim = model->backbone().feature_dimension() + 1;
+  config_.model.embedding_dim = model->backbone().feature_dimension() + 1;
   start_as("auto", "auto with too few features");
   EXPECT_LT(started["auto with too few features"].at("embedding.bias").abs().max().item<float>(), 1e-20);
-  config_.embedding_dim = 20;  // and more images than twice that
+  config_.model.embedding_dim = 20;  // and more images than twice that
   start_as("auto", "auto with too few images");
   EXPECT_LT(started["auto with too few images"].at("embedding.bias").abs().max().item<float>(), 1e-20);
-  config_.embedding_dim = model->backbone().feature_dimension() + 1;
+  config_.model.embedding_dim = model->backbone().feature_dimension() + 1;
   EXPECT_THAT(
       [&] { start_as("components", "components of too few features"); },
-      ThrowsMessage<InvalidArgument>(HasSubstr(fmt::format("embedding_dim is {}; a new layer that starts from components of {} features",
-                                                           config_.embedding_dim, config_.embedding_dim - 1))));
-  config_.embedding_dim = 8;
+      ThrowsMessage<InvalidArgument>(HasSubstr(fmt::format("embedding-dim is {}; a new layer that starts from components of {} features",
+                                                           config_.model.embedding_dim, config_.model.embedding_dim - 1))));
+  config_.model.embedding_dim = 8;
 
   // A layer that comes with the weights stays, and that is said to those who asked for another.
-  config_.new_layer_start = "discriminants";
-  config_.weights = (root_ / "components/checkpoint/model.safetensors").string();
+  config_.model.new_layer_start = "discriminants";
+  config_.model.weights = (root_ / "components/checkpoint/model.safetensors").string();
   RunDirectory run = new_run("given");
   Trainer trainer(config_, run);
   EXPECT_THAT(trainer.notes(), ::testing::Contains(HasSubstr("the weights have a new layer already")));
@@ -866,7 +726,7 @@ TEST_F(Training, StartsTheNewLayerFromTheFeaturesOfTheTrainingImages) {
 }
 
 TEST_F(Training, StartsAtRandomFromImagesThatAreAllAlike) {
-  const std::filesystem::path images = config_.data_root;
+  const std::filesystem::path images = config_.data.root;
   std::filesystem::path first;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(images)) {
     if (!entry.is_regular_file()) continue;
@@ -877,13 +737,13 @@ TEST_F(Training, StartsAtRandomFromImagesThatAreAllAlike) {
   trunk.erase("embedding.weight");
   trunk.erase("embedding.bias");
   write_safetensors(root_ / "trunk.safetensors", trunk);
-  config_.weights = (root_ / "trunk.safetensors").string();
+  config_.model.weights = (root_ / "trunk.safetensors").string();
   RunDirectory run = new_run("run");
   EXPECT_THAT(Trainer(config_, run).notes(),
               ::testing::Contains(HasSubstr("starts at random: the features of all training images are alike")));
-  config_.new_layer_start = "components";
+  config_.model.new_layer_start = "components";
   RunDirectory chosen = new_run("chosen");
-  EXPECT_THAT([&] { Trainer(config_, chosen); }, ThrowsMessage<InvalidArgument>(HasSubstr("new_layer_start must be random here")));
+  EXPECT_THAT([&] { Trainer(config_, chosen); }, ThrowsMessage<InvalidArgument>(HasSubstr("new-layer-start must be random here")));
 }
 
 TEST(DeviceKnn, FindsWhatExactSearchFinds) {

@@ -73,6 +73,12 @@ struct MiningStats {
 
   double seconds = 0;  ///< The whole selection, with longer lists if they were asked for.
   std::string note;    ///< What an operator should know, in words; mostly empty.
+
+  /// Share of the triplets whose negative came from a list; 0 without any.
+  double mined_share() const {
+    return triplets == 0 ? 0
+                         : static_cast<double>(mined + mined_outside_positive + mined_nearer_positive) / static_cast<double>(triplets);
+  }
 };
 
 /// Triplets in order of anchor, then of the anchor's own triplets, and how each came about.

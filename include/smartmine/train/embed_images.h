@@ -7,7 +7,7 @@
 #include "smartmine/core/vector_files.h"
 #include "smartmine/data/dataset.h"
 #include "smartmine/data/image_store.h"
-#include "smartmine/train/config.h"
+#include "smartmine/run/config.h"
 
 namespace smartmine {
 
@@ -19,8 +19,8 @@ struct EmbeddedImages {
 };
 
 /// Embeds images with a trained network: `config` is that of its run, `weights` the model of a checkpoint. Throws IoError for bad images
-/// unless config.skip_bad_images, and for weights of another network.
-EmbeddedImages embed_images(const TrainConfig& config, const std::filesystem::path& weights, const Dataset& dataset,
+/// unless config.data.skip_bad_images, and for weights of another network.
+EmbeddedImages embed_images(const RunConfig& config, const std::filesystem::path& weights, const Dataset& dataset,
                             const Progress& progress = {});
 
 }  // namespace smartmine

@@ -9,9 +9,9 @@
 
 #include "smartmine/core/error.h"
 #include "smartmine/core/progress.h"
-#include "smartmine/train/config.h"
-#include "smartmine/train/epoch_record.h"
-#include "smartmine/train/run_directory.h"
+#include "smartmine/run/config.h"
+#include "smartmine/run/epoch_record.h"
+#include "smartmine/run/run_directory.h"
 
 namespace smartmine {
 
@@ -40,9 +40,9 @@ class Trainer {
  public:
   /// Loads the data and makes the network, or takes up where the run's last checkpoint left off. Throws InvalidArgument for bad settings,
   /// IoError for bad files, among them a checkpoint of other data.
-  Trainer(const TrainConfig& config, RunDirectory& run, const Progress& progress = {});
+  Trainer(const RunConfig& config, RunDirectory& run, const Progress& progress = {});
   /// With a system that is not in the table.
-  Trainer(const TrainConfig& config, RunDirectory& run, const System& system, const Progress& progress = {});
+  Trainer(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;

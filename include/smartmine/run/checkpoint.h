@@ -18,6 +18,7 @@ struct TrainState {
   std::string kappa;              ///< KappaPolicy::save(); empty: no kappa.
   std::uint64_t images = 0;       ///< Of the training set, to notice another one.
   std::uint64_t label_hash = 0;
+  std::vector<std::string> told;  ///< Kinds of notes that are told once in a run and have been.
 
   bool in_epoch = false;  ///< Stopped between two steps of the next epoch:
   std::size_t next_step = 0;

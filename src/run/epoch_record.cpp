@@ -1,16 +1,14 @@
-#include "smartmine/train/epoch_record.h"
+#include "smartmine/run/epoch_record.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "run/log_file.h"
 #include "smartmine/core/error.h"
 
 namespace smartmine {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 template <class Stats, class Visit>
 void visit_mining(Stats& s, const Visit& visit) {
@@ -38,6 +36,13 @@ void visit_mining(Stats& s, const Visit& visit) {
   visit("note", s.note);
 }
 
+template <class Lists, class Visit>
+void visit_graph(Lists& lists, const Visit& visit) {
+  visit("success_rate", lists.success_rate);
+  visit("success_bound", lists.success_bound);
+  visit("mean_degree", lists.mean_degree);
+}
+
 // Medians and ends of the distances, for reports; they are not read back into quantiles.
 void add_distances(Json& json, const char* name, const Quantiles& quantiles) {
   constexpr std::size_t kMedian = 3;
@@ -60,12 +65,6 @@ double EpochRecord::seconds() const {
   return sum;
 }
 
-double EpochRecord::mined_share() const {
-  if (!mining || mining->triplets == 0) return 0;
-  return static_cast<double>(mining->mined + mining->mined_outside_positive + mining->mined_nearer_positive) /
-         static_cast<double>(mining->triplets);
-}
-
 double EpochRecord::images_per_second() const {
   const auto steps_seconds = stage_seconds.find("steps");
   return steps_seconds == stage_seconds.end() || steps_seconds->second <= 0 ? 0 : static_cast<double>(images) / steps_seconds->second;
@@ -79,6 +78,7 @@ std::string to_json_line(const EpochRecord& record) {
   json["training_error"] = if_trained(record.training_error());
   if (record.validation_error) json["validation_error"] = *record.validation_error;
   json["kappa"] = record.kappa ? Json(*record.kappa) : Json();
+  if (record.target_error) json["target_error"] = *record.target_error;
   if (!record.kappa_reason.empty()) json["kappa_reason"] = record.kappa_reason;
   json["loss"] = if_trained(record.loss());
   json["learning_rate"] = if_trained(record.learning_rate);
@@ -98,9 +98,13 @@ std::string to_json_line(const EpochRecord& record) {
     json["distances"] = {{"positive", record.distances->positive}, {"negative", record.distances->negative}, {"max", DistanceCounts::kMax}};
   json["seconds"] = record.seconds();
   json["stage_seconds"] = Json(record.stage_seconds);
-  if (record.lists)
+  if (record.lists) {
     json["lists"] = {
         {"index", record.lists->index}, {"recall", record.lists->recall}, {"distance_computations", record.lists->distance_computations}};
+    visit_graph(*record.lists, [&](const char* name, const std::optional<double>& value) {
+      if (value) json["lists"][name] = *value;
+    });
+  }
   if (record.mining) {
     Json mining;
     visit_mining(*record.mining, [&](const char* name, const auto& value) { mining[name] = value; });
@@ -119,7 +123,12 @@ std::string to_json_line(const EpochRecord& record) {
 }
 
 EpochRecord parse_record(const std::string& line) try {
-  const Json json = Json::parse(line);
+  return record_of(Json::parse(line));
+} catch (const nlohmann::json::exception& error) {
+  throw InvalidArgument(fmt::format("not a line of a run's log: {}", error.what()));
+}
+
+EpochRecord record_of(const Json& json) try {
   EpochRecord record;
   const auto number = [&](const char* name) { return json.at(name).is_null() ? 0.0 : json.at(name).get<double>(); };
   json.at("epoch").get_to(record.epoch);
@@ -141,6 +150,7 @@ EpochRecord parse_record(const std::string& line) try {
   record.spread = number("spread");
   record.learning_rate = number("learning_rate");
   if (!json.at("kappa").is_null()) record.kappa = json.at("kappa").get<double>();
+  if (json.contains("target_error")) record.target_error = json["target_error"].get<double>();
   if (json.contains("kappa_reason")) json["kappa_reason"].get_to(record.kappa_reason);
   for (const auto& [stage, seconds] : json.at("stage_seconds").items()) record.stage_seconds[stage] = seconds.get<double>();
   if (json.contains("lists")) {
@@ -148,6 +158,9 @@ EpochRecord parse_record(const std::string& line) try {
     json["lists"].at("index").get_to(record.lists->index);
     json["lists"].at("recall").get_to(record.lists->recall);
     json["lists"].at("distance_computations").get_to(record.lists->distance_computations);
+    visit_graph(*record.lists, [&](const char* name, std::optional<double>& value) {
+      if (json["lists"].contains(name)) value = json["lists"][name].get<double>();
+    });
   }
   if (json.contains("mining")) {
     record.mining.emplace();

@@ -1,4 +1,4 @@
-#include "smartmine/train/run_directory.h"
+#include "smartmine/run/run_directory.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,10 +11,11 @@
 #include <set>
 #include <system_error>
 
+#include "run/log_file.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/npy.h"
 #include "smartmine/core/output_file.h"
-#include "smartmine/train/checkpoint.h"
+#include "smartmine/run/checkpoint.h"
 
 namespace smartmine {
 namespace {
@@ -44,7 +45,7 @@ std::string metrics_csv(std::span<const EpochRecord> log) {
 
 }  // namespace
 
-RunDirectory RunDirectory::create(const std::filesystem::path& path, const TrainConfig& config) {
+RunDirectory RunDirectory::create(const std::filesystem::path& path, const RunConfig& config) {
   std::error_code none;
   if (std::filesystem::exists(path, none))
     throw IoError(fmt::format("{}: exists already; --resume goes on with the run in it, or choose another --output", path.string()));
@@ -60,15 +61,18 @@ RunDirectory RunDirectory::open(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path, none)) throw IoError(fmt::format("{}: there is no such run", path.string()));
   if (!std::filesystem::is_regular_file(run.config_path(), none))
     throw IoError(fmt::format("{}: not the folder of a run: it has no config.toml", path.string()));
-  std::ifstream log(path / "log.jsonl");
-  std::size_t number = 0;
-  for (std::string line; std::getline(log, line); run.lines_.push_back(line)) {
-    ++number;
+  LogFile log = read_log_file(path / "log.jsonl");
+  const auto refuse = [&](std::size_t line, const std::string& why) {
+    throw IoError(fmt::format("{}: line {}: {}", (path / "log.jsonl").string(), line, why));
+  };
+  if (!log.bad.empty()) refuse(log.bad.front().number, log.bad.front().why);
+  for (const LogLine& line : log.lines) {
     try {
-      run.log_.push_back(parse_record(line));
+      run.log_.push_back(record_of(line.json));
     } catch (const InvalidArgument& error) {
-      throw IoError(fmt::format("{}: line {}: {}", (path / "log.jsonl").string(), number, error.what()));
+      refuse(line.number, error.what());
     }
+    run.lines_.push_back(line.text);
   }
   return run;
 }

@@ -1,4 +1,4 @@
-#include "smartmine/train/checkpoint.h"
+#include "smartmine/run/checkpoint.h"
 
 #include <fmt/format.h>
 
@@ -41,6 +41,7 @@ void move_to(const std::filesystem::path& from, const std::filesystem::path& to)
 std::string to_json(const TrainState& state) {
   nlohmann::ordered_json json{{"version", kVersion}};
   visit_state(state, [&](const char* name, const auto& value) { json[name] = value; });
+  json["told"] = state.told;
   return json.dump(2) + "\n";
 }
 
@@ -50,6 +51,7 @@ TrainState parse_state(const std::string& text) try {
     throw InvalidArgument(fmt::format("version is {}; this program reads version {}", json.at("version").dump(), kVersion));
   TrainState state;
   visit_state(state, [&](const char* name, auto& value) { json.at(name).get_to(value); });
+  if (json.contains("told")) json["told"].get_to(state.told);  // older ones lack it
   return state;
 } catch (const nlohmann::json::exception& error) {
   throw InvalidArgument(fmt::format("not the state of a run: {}", error.what()));

@@ -42,6 +42,9 @@ struct ListRecord {
   std::string index;  ///< "exact", "fanng" or "exact-cuda".
   double recall = 1;
   std::uint64_t distance_computations = 0;
+  std::optional<double> success_rate = {};   ///< Of a graph: share of random pairs that descend to their target ...
+  std::optional<double> success_bound = {};  ///< ... its lower 95 % bound ...
+  std::optional<double> mean_degree = {};    ///< ... and edges per vertex.
 };
 
 /// How squared distances of an epoch's triplets were spread while they were trained on: counts in equal bins from 0 to kMax.
@@ -67,6 +70,7 @@ struct EpochRecord {
   double spread = 0;            ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
   double learning_rate = 0;     ///< In the middle of the epoch, where it changes with every step.
   std::optional<double> kappa;  ///< Of epochs that mined.
+  std::optional<double> target_error;  ///< Of epochs whose kappa a controller set: what it aimed at.
   std::string kappa_reason;     ///< How it came about, in words; empty if it was set.
   std::optional<MiningStats> mining;
   std::optional<ListRecord> lists;
@@ -79,7 +83,7 @@ struct EpochRecord {
   double loss() const { return steps == skipped_steps ? 0 : loss_sum / static_cast<double>(steps - skipped_steps); }
   double seconds() const;
   /// Share of the triplets whose negative came from a list; 0 without any.
-  double mined_share() const;
+  double mined_share() const { return mining ? mining->mined_share() : 0; }
   double images_per_second() const;
 };
 

@@ -9,18 +9,18 @@
 
 #include "smartmine/core/rows.h"
 #include "smartmine/mining/triplet.h"
-#include "smartmine/train/config.h"
-#include "smartmine/train/epoch_record.h"
+#include "smartmine/run/config.h"
+#include "smartmine/run/epoch_record.h"
 
 namespace smartmine {
 
-/// Where a run keeps what it makes: config.toml, log.jsonl (a line an epoch), metrics.csv, checkpoint/, and of chosen epochs
+/// Where a run keeps what it makes: config.toml, log.jsonl (a line per epoch), metrics.csv, checkpoint/, and of chosen epochs
 /// embeddings/epoch-0004.npy and triplets/epoch-0004.npy, with embeddings/labels.npy beside the former; report/ has pictures for a report.
 /// Every file is whole at any moment.
 class RunDirectory {
  public:
   /// Makes a new one and writes its config.toml. Throws IoError if `path` is there already, with a hint to resume.
-  static RunDirectory create(const std::filesystem::path& path, const TrainConfig& config);
+  static RunDirectory create(const std::filesystem::path& path, const RunConfig& config);
   /// Takes up one that is there. Throws IoError if it is not, or has no config.toml.
   static RunDirectory open(const std::filesystem::path& path);
 

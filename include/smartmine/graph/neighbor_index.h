@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "smartmine/core/progress.h"
+#include "smartmine/core/rows.h"
+#include "smartmine/graph/fanng.h"
+#include "smartmine/graph/neighbors.h"
+
+namespace smartmine {
+
+/// How lists are found.
+enum class IndexKind {
+  kAutomatic,  ///< The fastest of the others: see choose_index.
+  kExact,      ///< Every pair is looked at: on a device where a search is given for one, else on the CPU.
+  kFanng,      ///< Through a graph on the CPU, which looks at few.
+  kDevice,     ///< Every pair on the device; refused where no search is given.
+};
+
+/// Exact lists of all rows, computed on an accelerator. Throws InvalidArgument for rows it cannot take, Cancelled if the progress says so.
+using DeviceSearch = std::function<NeighborResult(const Rows& rows, std::size_t neighbors, const Progress& progress)>;
+
+/// Options of an index. Those for a graph alone are as in FanngOptions.
+struct NeighborIndexOptions {
+  IndexKind kind = IndexKind::kAutomatic;
+  std::size_t neighbors = 100;        ///< Length of each list (k); from 1 to the number of rows minus 1.
+  double recall_target = 0.98;        ///< Sampled recall the lists must reach. (0, 1].
+  double success_target = 0.98;       ///< Success rate of descents through a graph. (0, 1).
+  bool certify = false;               ///< Pursue the success rate also where that takes longer than the lists.
+  std::uint32_t max_degree = 64;      ///< Most edges kept a vertex. From 4 to 1024.
+  std::uint32_t edge_candidates = 0;  ///< Neighbours considered for edges; 0: as many as needed. At most 4096.
+  Start start = Start::kPartition;    ///< What a graph is built from. kPrevious: the one kept, where there is one; else a partition.
+  bool keep_graph = false;            ///< Keep the graph, in a form that kPrevious can begin with, to be saved or started from.
+  std::uint64_t seed = 1;             ///< Of calls that name none.
+  unsigned threads = 0;               ///< 0: all cores. Never changes the result.
+  std::size_t recall_sample = 1000;   ///< Points whose lists are compared with exact search. At least 1.
+  /// Throws InvalidArgument naming the field, its value and the allowed range.
+  void validate() const;
+};
+
+/// What one call may say of its own.
+struct NeighborCall {
+  std::optional<std::uint64_t> seed;  ///< Instead of the options' seed, such as one an epoch.
+  DeviceSearch device;                ///< Where the rows are on an accelerator, or can be.
+};
+
+/// The only door to the lists of all points. Chooses how they are found, and keeps the graph from one call to the next.
+/// Copies share nothing. Calls of one index must not overlap; constant ones may.
+class NeighborIndex {
+ public:
+  /// Throws InvalidArgument for bad options.
+  explicit NeighborIndex(const NeighborIndexOptions& options = {});
+
+  const NeighborIndexOptions& options() const { return options_; }
+
+  /// The lists of all rows and what they cost. Throws InvalidArgument for rows that are too few, not finite, or do not fit the graph to
+  /// start from, and where kDevice is asked for and no device search given; Cancelled if `progress` says so. The graph kept is then as
+  /// before.
+  NeighborResult neighbors(const Rows& rows, const NeighborCall& call, const Progress& progress = {});
+  NeighborResult neighbors(const Rows& rows, const Progress& progress = {}) { return neighbors(rows, NeighborCall(), progress); }
+
+  /// The graph kept; null: there is none.
+  const Fanng* graph() const { return graph_ ? &*graph_ : nullptr; }
+  /// Writes the graph kept beside `path`, then renames it there. Throws InvalidArgument if there is none, IoError.
+  void save(const std::filesystem::path& path) const;
+  /// Reads a graph for the next call to start from. Throws IoError saying what is wrong with the file; the graph kept is then as before.
+  void load(const std::filesystem::path& path);
+  /// Forgets the graph kept.
+  void forget() { graph_.reset(); }
+
+ private:
+  NeighborIndexOptions options_;
+  std::optional<Fanng> graph_;
+};
+
+/// What an index is chosen by.
+struct IndexTask {
+  std::size_t size = 0;
+  std::size_t dimension = 0;
+  std::size_t neighbors = 0;
+  bool device = false;  ///< A search is given for one.
+};
+
+/// How lists are found when `asked` for: never kAutomatic. The only place that chooses, with the measurements it rests on.
+IndexKind choose_index(IndexKind asked, const IndexTask& task);
+
+}  // namespace smartmine

@@ -1,0 +1,214 @@
+#include "smartmine/run/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <numbers>
+#include <sstream>
+
+#include "smartmine/core/error.h"
+#include "smartmine/data/dataset.h"
+#include "smartmine/run/config_settings.h"
+
+namespace smartmine {
+namespace {
+
+constexpr double kAdamRate = 1e-3;  // whatever the loss, for its scale cancels
+
+const auto check = [](const Setting& setting, const auto& value) { check_value(setting, value); };
+
+bool of_characters(const std::string& dataset) { return dataset == "glyphs" || dataset == "omniglot"; }
+
+/// Values of one source, the later of the same name first. `sections` are those that count, the stronger one last.
+void set_entries(RunConfig& config, const TomlFile& file, std::string_view section) {
+  std::map<std::string, const TomlEntry*> by_name;
+  for (const TomlEntry& entry : file.entries)
+    if (entry.section == section) by_name[entry.name] = &entry;
+  visit_settings(config, [&](const Setting& setting, auto& field) {
+    const auto found = by_name.find(std::string(setting.name));
+    if (found != by_name.end()) parse_value(setting, found->second->value, field);
+  });
+}
+
+bool is_setting(const std::string& name) {
+  bool known = false;
+  const RunConfig config;
+  visit_settings(config, [&](const Setting& setting, const auto&) { known = known || setting.name == name; });
+  return known;
+}
+
+std::string text_of(const RunConfig& config, const std::string& name) {
+  std::string text;
+  visit_settings(config, [&](const Setting& setting, const auto& value) {
+    if (setting.name == name) text = to_toml(value);
+  });
+  return text;
+}
+
+}  // namespace
+
+void DataOptions::validate() const {
+  visit_data_settings(*this, check);
+  visit_picture_settings(*this, check);
+  if (dataset == "glyphs" && !root.empty())
+    throw InvalidArgument(fmt::format("data-root is '{}'; glyphs are drawn, so it must not be given", root));
+  if (dataset != "glyphs" && root.empty())
+    throw InvalidArgument(fmt::format("data-root is not given; it must say where the images of {} are", dataset));
+  ValidationOptions{.classes = validation_classes, .block = validation_block}.validate();
+}
+
+void NetworkOptions::validate() const {
+  visit_model_settings(*this, check);
+  const bool googlenet = backbone == "googlenet";
+  if (pooling != "average" && !googlenet)
+    throw InvalidArgument(fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, backbone));
+  const auto in_range = [&](const char* name, const std::optional<std::int64_t>& size, std::int64_t low, std::int64_t high) {
+    if (size && (*size < low || *size > high))
+      throw InvalidArgument(fmt::format("{} is {}; for {} it must be a whole number from {} to {}", name, *size, backbone, low, high));
+  };
+  in_range("input-size", input_size, googlenet ? 160 : 16, googlenet ? 448 : 256);
+  in_range("evaluation-size", evaluation_size, googlenet ? 160 : 16, 1024);
+  if (evaluation_size && !googlenet && evaluation_size != input_size)
+    throw InvalidArgument(
+        fmt::format("evaluation-size is {}; {} only takes images of its input-size, so it must be auto", *evaluation_size, backbone));
+  if (channels && *channels == 2) throw InvalidArgument("channels is 2; it must be auto, 1 or 3");
+}
+
+void SystemOptions::validate() const {
+  visit_system_settings(*this, check);
+  visit_loss_settings(*this, check);
+}
+
+void MiningOptions::validate() const {
+  visit_mining_settings(*this, check);
+  if (kappa && *kappa < kappa_floor)
+    throw InvalidArgument(fmt::format("kappa is {}; it must be auto or at least kappa-floor, {}", *kappa, kappa_floor));
+  if (hub_limit != 0 && hub_limit < 1) throw InvalidArgument(fmt::format("hub-limit is {}; it must be 0 or from 1 to 1e6", hub_limit));
+}
+
+void ScheduleOptions::validate() const {
+  visit_schedule_settings(*this, check);
+  if (rate_warmup_epochs > static_cast<double>(epochs))
+    throw InvalidArgument(fmt::format("rate-warmup-epochs is {}; it must be from 0 to epochs, {}", rate_warmup_epochs, epochs));
+}
+
+void OutputOptions::validate() const { visit_output_settings(*this, check); }
+void ComputeOptions::validate() const { visit_compute_settings(*this, check); }
+
+void RunConfig::validate() const {
+  data.validate();
+  model.validate();
+  system.validate();
+  mining.validate();
+  schedule.validate();
+  output.validate();
+  compute.validate();
+  const SystemTraits* traits = known_traits(system.name);
+  if (mining.find_kappa && traits != nullptr && !traits->adaptive)
+    throw InvalidArgument(fmt::format("find-kappa is true; {} has no controller to find one, so it must be false", system.name));
+}
+
+RunConfig RunConfig::resolved() const {
+  const SystemTraits* traits = known_traits(system.name);
+  return resolved(traits == nullptr ? SystemTraits{} : *traits);
+}
+
+RunConfig RunConfig::resolved(const SystemTraits& traits) const {
+  RunConfig full = *this;
+  const bool small = model.backbone == "small", pretrained = !model.weights.empty();
+  if (!full.model.channels) full.model.channels = of_characters(data.dataset) && small ? 1 : 3;
+  if (!full.schedule.learning_rate)
+    full.schedule.learning_rate = schedule.optimizer == "adamw" ? kAdamRate * (pretrained ? 0.1 : 1)
+                                                                : traits.learning_rate * (pretrained ? traits.pretrained_rate : 1);
+  if (!full.schedule.new_layer_rate) full.schedule.new_layer_rate = pretrained ? 10 : 1;
+  if (!full.mining.warmup_epochs) full.mining.warmup_epochs = pretrained ? 2 : 1;
+  if (small && !full.model.input_size) full.model.input_size = 32;
+  if (small && !full.model.image_size) full.model.image_size = *full.model.input_size * 9 / 8;
+  if (full.data.flip == "auto") full.data.flip = of_characters(data.dataset) ? "off" : "on";
+  if (!full.mining.kappa && !mining.find_kappa) full.mining.kappa = std::max(traits.adaptive ? 4.0 : 8.0, mining.kappa_floor);
+  return full;
+}
+
+double ScheduleOptions::rate(double done) const {
+  require(learning_rate.has_value(), "the rate of a schedule that is not resolved");
+  const double warm = rate_warmup_epochs == 0 ? 1 : std::min(1.0, done / rate_warmup_epochs);
+  if (rate_schedule == "cosine") return *learning_rate * warm * (1 + std::cos(std::numbers::pi * done / static_cast<double>(epochs))) / 2;
+  const double changes = rate_every == 0 ? 0 : std::floor(done / static_cast<double>(rate_every));
+  return *learning_rate * warm * std::pow(rate_factor, changes);
+}
+
+std::string to_toml(const RunConfig& config) {
+  std::string text;
+  visit_settings(config, [&](const Setting& setting, const auto& value) {
+    if constexpr (requires { value.empty(); })
+      if (value.empty()) return;  // the default of these
+    text += fmt::format("{} = {}\n", setting.name, to_toml(value));
+  });
+  return text;
+}
+
+void set_from_toml(RunConfig& config, std::string_view text) {
+  const TomlFile file = parse_toml(text);
+  if (!file.bad_lines.empty())
+    throw InvalidArgument(fmt::format("line {} is neither a [section] nor a name = value", file.bad_lines.front()));
+  for (const TomlEntry& entry : file.entries) {
+    const bool of_system = entry.section.starts_with("train.");
+    if (!entry.section.empty() && entry.section != "train" && !of_system)
+      throw InvalidArgument(fmt::format("line {}: unknown section [{}]", entry.line, entry.section));
+    if (!is_setting(entry.name)) throw InvalidArgument(fmt::format("line {}: unknown setting {}", entry.line, entry.name));
+  }
+  set_entries(config, file, "");
+  set_entries(config, file, "train");
+  set_entries(config, file, "train." + config.system.name);
+}
+
+RunConfig read_config(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  try {
+    if (!file) throw InvalidArgument("cannot be read");
+    RunConfig config;
+    set_from_toml(config, text.str());
+    config.validate();
+    return config;
+  } catch (const InvalidArgument& error) {
+    throw IoError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
+
+RunConfig resumed_config(const RunConfig& saved, std::span<const GivenSetting> given) {
+  RunConfig config = saved, wanted = saved;
+  for (const auto& [name, text] : given)
+    visit_settings(wanted, [&](const Setting& setting, auto& value) {
+      if (setting.name == name) parse_value(setting, text, value);
+    });
+  const RunConfig full = wanted.resolved();
+  std::vector<std::string> differences;
+  for (const auto& [name, text] : given) {
+    if (changes_of(name) == Changes::kNothing) {
+      visit_settings(config, [&](const Setting& setting, auto& value) {
+        if (setting.name == name) parse_value(setting, text, value);
+      });
+    } else if (const std::string has = text_of(saved, name), asked = text_of(full, name); has != asked) {
+      differences.push_back(fmt::format("--{} is {}, the run has {}", name, asked, has));
+    }
+  }
+  if (!differences.empty()) throw InvalidArgument(fmt::format("{}", fmt::join(differences, "; ")));
+  return config;
+}
+
+Changes changes_of(std::string_view name) {
+  Changes changes = Changes::kResult;
+  const RunConfig config;
+  visit_settings(config, [&](const Setting& setting, const auto&) {
+    if (setting.name == name) changes = setting.changes;
+  });
+  return changes;
+}
+
+}  // namespace smartmine

@@ -1,0 +1,159 @@
+#include "train/epoch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "smartmine/metrics/clustering.h"
+#include "smartmine/metrics/retrieval.h"
+#include "smartmine/mining/selections.h"
+#include "smartmine/model/embed.h"
+#include "train/device_knn.h"
+#include "train/recorder.h"
+#include "train/stepper.h"
+
+namespace smartmine {
+namespace {
+
+enum Purpose : std::uint64_t { kGraph = 0x7201, kValidation = 0x7203 };
+
+double now_in_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// What the system is to know in this epoch.
+Needs needs_of(const Epoch& epoch) {
+  const SystemTraits& traits = epoch.system.traits;
+  return traits.mines && epoch.number <= epoch.config.mining.warmup_epochs.value_or(0) ? Needs::kLabels : traits.needs;
+}
+
+/// Embeddings of all training images, on the device and on the host.
+struct AllEmbeddings {
+  torch::Tensor device, host;
+};
+
+AllEmbeddings embed_training(const Epoch& epoch, EpochRecord& record) {
+  const Timed timed(record, "embedding");
+  AllEmbeddings all;
+  all.device = epoch.network.embed(*epoch.data.training.images, epoch.progress, "embedding");
+  all.host = all.device.cpu();
+  return all;
+}
+
+NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborIndex& index, EpochRecord& record) {
+  const Timed timed(record, "lists");
+  NeighborCall call{.seed = epoch_seed(epoch.config.compute.seed, kGraph, epoch.number), .device = {}};
+  if (epoch.network.device.is_cuda())  // the rows are there already
+    call.device = [&](const Rows&, std::size_t neighbors, const Progress& progress) {
+      return device_neighbors(all.device, neighbors, progress);
+    };
+  NeighborResult found = index.neighbors(rows_of(all.host), call, epoch.progress);
+  const NeighborStats& stats = found.stats;
+  record.lists = ListRecord{.index = stats.index, .recall = stats.recall, .distance_computations = stats.distance_computations};
+  if (stats.success_pairs > 0) {
+    record.lists->success_rate = stats.success_rate;
+    record.lists->success_bound = stats.success_bound;
+    record.lists->mean_degree = stats.mean_degree;
+  }
+  if (!stats.recall_reached)
+    record.notes.push_back(fmt::format("recall of the lists is {:.4f}, under {:.4f}", stats.recall, stats.recall_target));
+  return std::move(found.lists);
+}
+
+/// The epoch's kappa. A policy that starts where it expects the target error is told what triplets of a kappa have before training.
+double choose_kappa(const Epoch& epoch, const PlanInput& input, KappaPolicy& policy, EpochRecord& record) {
+  const Timed timed(record, "selection");
+  policy.begin([&](double tried) {
+    PlanInput with = input;
+    with.kappa = tried;
+    return violating_share(epoch.system.plan(with).triplets, *input.embeddings, epoch.config.system.margin);
+  });
+  return policy.kappa();
+}
+
+void note_plan(const Epoch& epoch, const EpochPlan& plan, const KappaPolicy* policy, EpochRecord& record) {
+  if (plan.observe_kappa && policy != nullptr) {
+    record.kappa = policy->kappa();
+    record.kappa_reason = policy->explanation();
+    if (epoch.system.traits.adaptive) record.target_error = epoch.config.mining.target_error;
+  }
+  record.mining = plan.mining;
+  if (plan.mining) record.stage_seconds["selection"] += plan.mining->seconds;
+}
+
+}  // namespace
+
+// One epoch, read straight down.
+std::optional<std::string> run_epoch(const Epoch& epoch, Persistent& kept, Recorder& recorder) {
+  if (!kept.under_way) {
+    kept.under_way = plan_epoch(epoch, kept.kappa.get(), kept.index, kept.state.rate_scale);
+    recorder.keep_triplets(epoch, *kept.under_way);
+  }
+  EpochUnderWay& now = *kept.under_way;
+  if (auto trouble = take_steps(epoch, *kept.optimizer, kept.state.rate_scale, now)) return trouble;
+  if (epoch.is_evaluated()) recorder.measure(epoch, *kept.optimizer, now.record);
+  if (now.plan.observe_kappa && kept.kappa)
+    kept.kappa->observe(now.record.training_error(), std::min(1.0, now.record.mined_share() / epoch.config.mining.mined_fraction));
+  return std::nullopt;
+}
+
+EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& index, double rate_scale) {
+  EpochRecord record;
+  record.epoch = epoch.number;
+  record.learning_rate = rate_scale * epoch.config.schedule.rate(static_cast<double>(epoch.number) - 0.5);
+  PlanInput input{.epoch = epoch.number, .config = epoch.config, .labels = epoch.data.labels};
+  const Needs needs = needs_of(epoch);
+  AllEmbeddings all;
+  std::optional<Rows> rows;
+  NeighborLists lists;
+  if (needs != Needs::kLabels) {
+    all = embed_training(epoch, record);
+    rows = rows_of(all.host);
+    input.embeddings = &*rows;
+  }
+  if (needs == Needs::kLists) {
+    lists = find_lists(epoch, all, index, record);
+    input.lists = &lists;
+    if (kappa != nullptr) input.kappa = choose_kappa(epoch, input, *kappa, record);
+  }
+  EpochPlan plan = epoch.system.plan(input);
+  note_plan(epoch, plan, kappa, record);
+  return {.plan = std::move(plan), .record = std::move(record), .next_step = 0};
+}
+
+Evaluation evaluate(const Epoch& epoch, Optimizer& optimizer) {
+  const LoadedImages& half = *epoch.data.evaluation;
+  const Averaged averaged(optimizer);
+  Evaluation result;
+  result.embeddings = epoch.network.embed(*epoch.data.evaluation->images, epoch.progress, "evaluation").cpu();
+  const Rows rows = rows_of(result.embeddings);
+  const auto labels = half.dataset().labels();
+  const auto threads = static_cast<unsigned>(epoch.config.compute.threads);
+  const std::uint64_t seed = epoch.config.compute.seed;
+  const MinedTriplets drawn = RandomMiner({.seed = epoch_seed(seed, kValidation, 0), .threads = threads}).select(LabelIndex(labels));
+  result.validation_error = violating_share(drawn.triplets, rows, epoch.config.system.margin);
+  const RetrievalResult retrieval = measure_retrieval(rows, labels, {.threads = threads}, epoch.progress);
+  const KMeansResult clusters = k_means(rows, {.clusters = retrieval.stats.classes, .seed = seed, .threads = threads}, epoch.progress);
+  const NormalizedMutualInformation nmi = normalized_mutual_information(labels, clusters.assignments);
+  result.metrics = {.split = epoch.data.facts.evaluated_on,
+                    .recall_at_1 = retrieval.recall[0],
+                    .recall_at_2 = retrieval.recall[1],
+                    .recall_at_4 = retrieval.recall[2],
+                    .recall_at_8 = retrieval.recall[3],
+                    .nmi = nmi.arithmetic,
+                    .nmi_geometric = nmi.geometric,
+                    .map_at_r = retrieval.map_at_r,
+                    .r_precision = retrieval.r_precision};
+  return result;
+}
+
+torch::Tensor embed_items(const Epoch& epoch, std::span<const std::uint32_t> items) {
+  const torch::NoGradGuard no_grad;
+  epoch.network.model->eval();
+  return epoch.network.model->forward(
+      epoch.network.augmenter.evaluation(epoch.data.training.images->get(items), epoch.network.type));
+}
+
+Timed::Timed(EpochRecord& record, const char* stage) : record_(record), stage_(stage), begin_(now_in_seconds()) {}
+Timed::~Timed() { record_.stage_seconds[stage_] += now_in_seconds() - begin_; }
+
+}  // namespace smartmine

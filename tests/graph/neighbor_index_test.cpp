@@ -1,0 +1,156 @@
+#include "smartmine/graph/neighbor_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/made_files.h"
+#include "graph/made_rows.h"
+#include "smartmine/graph/exact_knn.h"
+
+namespace smartmine {
+namespace {
+
+using smartmine::testing::TemporaryFolder;
+using test::clustered_unit_rows;
+using test::drifted;
+using test::equal_edges;
+using test::equal_lists;
+using test::MadeRows;
+using test::message_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Exact lists that say they come from a device, counting how often they were asked for.
+DeviceSearch pretended_device(int& calls) {
+  return [&calls](const Rows& rows, std::size_t neighbors, const Progress& progress) {
+    ++calls;
+    NeighborResult found = ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(rows, progress);
+    found.stats.index = "exact-device";
+    return found;
+  };
+}
+
+TEST(NeighborIndex, GivesTheListsOfExactSearch) {
+  const MadeRows made = clustered_unit_rows(700, 16, 10);
+  NeighborIndex index({.kind = IndexKind::kExact, .neighbors = 12, .recall_target = 0.9, .threads = 1});
+  const NeighborResult found = index.neighbors(made.rows());
+  EXPECT_TRUE(equal_lists(found.lists, ExactKnn({.neighbors = 12}).neighbors(made.rows()).lists));
+  EXPECT_EQ(found.stats.index, "exact");
+  EXPECT_EQ(found.stats.recall_target, 0.9);
+  EXPECT_EQ(index.graph(), nullptr);
+}
+
+TEST(NeighborIndex, GivesTheListsAndTheGraphOfEveryStart) {
+  const MadeRows made = clustered_unit_rows(1200, 16, 20);
+  for (const Start start : {Start::kPartition, Start::kRandom}) {
+    NeighborIndex index({.kind = IndexKind::kFanng, .neighbors = 10, .start = start, .keep_graph = true, .seed = 5, .threads = 1});
+    const NeighborResult found = index.neighbors(made.rows());
+    const FanngResult built =
+        build_fanng(made.rows(), {.neighbors = 10, .start = start, .seed = 5, .threads = 1, .refreshable = true});
+    EXPECT_TRUE(equal_lists(found.lists, built.lists));
+    ASSERT_NE(index.graph(), nullptr);
+    EXPECT_TRUE(equal_edges(*index.graph(), built.graph));
+    EXPECT_EQ(found.stats.distance_computations, built.stats.distance_computations);
+  }
+}
+
+TEST(NeighborIndex, StartsFromTheGraphOfTheCallBefore) {
+  const MadeRows made = clustered_unit_rows(5000, 16, 40), moved = drifted(made, 0.1);
+  NeighborIndex index({.kind = IndexKind::kFanng, .neighbors = 10, .start = Start::kPrevious, .keep_graph = true, .threads = 1});
+  index.neighbors(made.rows(), {.seed = 11, .device = {}});
+  const NeighborResult found = index.neighbors(moved.rows(), {.seed = 12, .device = {}});
+  FanngOptions options{.neighbors = 10, .seed = 11, .threads = 1, .refreshable = true};
+  const FanngResult first = build_fanng(made.rows(), options);  // from a partition, as there is nothing before it
+  options.start = Start::kPrevious;
+  options.seed = 12;
+  const FanngResult second = build_fanng(moved.rows(), options, &first.graph);
+  EXPECT_TRUE(equal_lists(found.lists, second.lists));
+  EXPECT_TRUE(equal_edges(*index.graph(), second.graph));
+  options.seed = 13;
+  EXPECT_FALSE(equal_edges(*index.graph(), build_fanng(moved.rows(), options, &first.graph).graph)) << "the seed has no part in it";
+}
+
+TEST(NeighborIndex, GoesOnFromAGraphThatWasSaved) {
+  const TemporaryFolder folder;
+  const MadeRows made = clustered_unit_rows(5000, 16, 40), moved = drifted(made, 0.1);
+  const NeighborIndexOptions options{
+      .kind = IndexKind::kFanng, .neighbors = 10, .start = Start::kPrevious, .keep_graph = true, .threads = 1};
+  NeighborIndex index(options), other(options);
+  index.neighbors(made.rows());
+  index.save(folder / "kept.graph");
+  other.load(folder / "kept.graph");
+  EXPECT_TRUE(equal_lists(index.neighbors(moved.rows()).lists, other.neighbors(moved.rows()).lists));
+  EXPECT_TRUE(equal_edges(*index.graph(), *other.graph()));
+}
+
+TEST(NeighborIndex, KeepsTheGraphItHasWhenACallFails) {
+  const TemporaryFolder folder;
+  const MadeRows made = clustered_unit_rows(500, 8, 10), fewer = clustered_unit_rows(400, 8, 10);
+  NeighborIndex index({.kind = IndexKind::kFanng, .neighbors = 5, .start = Start::kPrevious, .keep_graph = true, .threads = 1});
+  index.neighbors(made.rows());
+  const Fanng kept = *index.graph();
+  EXPECT_THAT(message_of<InvalidArgument>([&] { index.neighbors(fewer.rows()); }), AllOf(HasSubstr("500"), HasSubstr("400")));
+  EXPECT_THROW(index.neighbors(made.rows(), [](const ProgressEvent&) { return false; }), Cancelled);
+  EXPECT_THROW(index.load(folder / "none.graph"), IoError);
+  EXPECT_TRUE(equal_edges(*index.graph(), kept));
+  index.forget();
+  EXPECT_NO_THROW(index.neighbors(fewer.rows()));
+  EXPECT_EQ(index.graph()->size(), 400U);
+}
+
+TEST(NeighborIndex, KeepsNoGraphUnlessAsked) {
+  const TemporaryFolder folder;
+  const MadeRows made = clustered_unit_rows(500, 8, 10);
+  NeighborIndex index({.kind = IndexKind::kFanng, .neighbors = 5, .threads = 1});
+  index.neighbors(made.rows());
+  EXPECT_EQ(index.graph(), nullptr);
+  EXPECT_THAT(message_of<InvalidArgument>([&] { index.save(folder / "a.graph"); }), HasSubstr("keep_graph"));
+}
+
+TEST(NeighborIndex, AsksTheDeviceWhereOneIsGivenAndTheGraphIsNotAskedFor) {
+  const MadeRows made = clustered_unit_rows(500, 8, 10);
+  int calls = 0;
+  const NeighborCall call{.seed = {}, .device = pretended_device(calls)};
+  for (const IndexKind kind : {IndexKind::kAutomatic, IndexKind::kExact, IndexKind::kDevice}) {
+    NeighborIndex index({.kind = kind, .neighbors = 5, .threads = 1});
+    EXPECT_EQ(index.neighbors(made.rows(), call).stats.index, "exact-device");
+  }
+  EXPECT_EQ(calls, 3);
+  NeighborIndex graph({.kind = IndexKind::kFanng, .neighbors = 5, .threads = 1});
+  EXPECT_EQ(graph.neighbors(made.rows(), call).stats.index, "fanng");
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(NeighborIndex, RefusesADeviceThatIsNotThere) {
+  const MadeRows made = clustered_unit_rows(500, 8, 10);
+  NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 5});
+  EXPECT_THAT(message_of<InvalidArgument>([&] { index.neighbors(made.rows()); }), AllOf(HasSubstr("kind is device"), HasSubstr("exact")));
+}
+
+TEST(NeighborIndex, NamesABadOption) {
+  EXPECT_THAT(message_of<InvalidArgument>([] { NeighborIndex({.neighbors = 0}); }), HasSubstr("neighbors is 0"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { NeighborIndex({.recall_target = 1.5}); }), HasSubstr("recall_target is 1.5"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { NeighborIndex({.max_degree = 3}); }), HasSubstr("max_degree is 3"));
+  const MadeRows made = clustered_unit_rows(50, 4, 3);
+  for (const IndexKind kind : {IndexKind::kAutomatic, IndexKind::kExact, IndexKind::kFanng})
+    EXPECT_THAT(message_of<InvalidArgument>([&] { NeighborIndex({.kind = kind, .neighbors = 50}).neighbors(made.rows()); }),
+                HasSubstr("neighbors is 50"));
+}
+
+TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
+  const auto chosen = [](IndexKind asked, std::size_t size, std::size_t neighbors, bool device) {
+    return choose_index(asked, {.size = size, .dimension = 64, .neighbors = neighbors, .device = device});
+  };
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 2, 1, false), IndexKind::kExact);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 1000, 100, false), IndexKind::kExact);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, true), IndexKind::kDevice);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'001, 100, true), IndexKind::kFanng);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'500'000, 100'000, true), IndexKind::kDevice);
+  EXPECT_EQ(chosen(IndexKind::kExact, 1'500'000, 100, true), IndexKind::kDevice);
+  EXPECT_EQ(chosen(IndexKind::kExact, 1'500'000, 100, false), IndexKind::kExact);
+  EXPECT_EQ(chosen(IndexKind::kFanng, 2, 1, true), IndexKind::kFanng);
+}
+
+}  // namespace
+}  // namespace smartmine
