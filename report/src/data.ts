@@ -20,6 +20,8 @@ export interface Epoch {
   stage_seconds: Numbers;
   seconds: number | null;
   images_per_second: number | null;
+  /// Where it was trained, if the log says.
+  device: string | null;
   mining: Numbers | null;
   metrics: Numbers | null;
   evaluated_on: string | null;
@@ -78,10 +80,47 @@ export interface Query {
   name: string;
   class: string;
   image: string | null;
+  /// The same in every run of the same images; null where the data does not say.
+  row: number | null;
+  /// What it was chosen for: worst, random, class. None: only to compare with another run.
+  sets: string[];
+  /// The nearest image of its class and its place among all others.
+  match: (Picture & { rank: number | null }) | null;
   correct: number;
   /// Most that could be right: the class may be small.
   possible: number;
   results: (Picture & { right: boolean })[];
+}
+
+export interface Hub {
+  picture: Picture;
+  wrong: number;
+  right: number | null;
+  queries: (Picture & { rank: number | null })[];
+}
+
+export interface Gallery {
+  epoch: number | null;
+  images: number | null;
+  queries: Query[];
+  hubs: Hub[];
+}
+
+/// By class: images, how many of them have one of their class as the nearest other, and which classes the others have there, most often first.
+export interface Classes {
+  epoch: number | null;
+  names: string[];
+  images: number[];
+  hits: number[];
+  confused: [label: number, times: number][][];
+}
+
+/// What was chosen on held-out classes, as the run says it.
+export interface Choice {
+  summary: string;
+  trials: { name: string; settings: Record<string, Scalar>; values: Numbers }[];
+  chosen: Record<string, Scalar>;
+  kept: { epoch: number | null; reason: string } | null;
 }
 
 export interface Run {
@@ -98,7 +137,12 @@ export interface Run {
   epochs: Epoch[];
   map: EmbeddingMap | null;
   triplets: Anchor[] | null;
-  gallery: Query[] | null;
+  gallery: Gallery | null;
+  classes: Classes | null;
+  choice: Choice | null;
+  /// When its settings and the last line of its log were written, UTC.
+  started: string | null;
+  updated: string | null;
 }
 
 export interface ReportDocument {
@@ -117,8 +161,15 @@ const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 const number = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null);
 const text = (value: unknown): string | null => (typeof value === 'string' ? value : typeof value === 'number' ? String(value) : null);
 const strings = (value: unknown): string[] => list(value).map((item) => text(item) ?? '');
+
+// Pictures of all runs, which others refer to by number. Set while a document is read.
+let pictures: unknown[] = [];
+
 // Only pictures that are in the page itself are shown.
-const image = (value: unknown): string | null => (typeof value === 'string' && value.startsWith('data:image/') ? value : null);
+function image(value: unknown): string | null {
+  const found = typeof value === 'number' ? pictures[value] : value;
+  return typeof found === 'string' && found.startsWith('data:image/') ? found : null;
+}
 
 function numbers(value: unknown): Numbers {
   const result: Numbers = {};
@@ -155,6 +206,7 @@ function readEpoch(value: unknown): Epoch | null {
     stage_seconds: numbers(json.stage_seconds),
     seconds: number(json.seconds),
     images_per_second: number(json.images_per_second),
+    device: text(json.device),
     mining: numbersOrNull(json.mining),
     metrics: numbersOrNull(json.metrics),
     evaluated_on: text(json.evaluated_on),
@@ -238,35 +290,73 @@ function readTriplets(value: unknown): Anchor[] | null {
   });
 }
 
-function readGallery(value: unknown): Query[] | null {
+const readRanked = (value: unknown): Picture & { rank: number | null } => ({ ...readPicture(value), rank: number(object(value)?.rank) });
+
+function readGallery(value: unknown): Gallery | null {
   const json = object(value);
   if (!json) return null;
-  return list(json.queries).map((item) => {
+  const queries = list(json.queries).map((item): Query => {
     const query = object(item) ?? {};
     const results = list(query.results).map((result) => ({ ...readPicture(result), right: object(result)?.right === true }));
     return {
       name: text(query.name) ?? '',
       class: text(query.class) ?? '',
       image: image(query.image),
+      row: number(query.row),
+      sets: strings(query.sets),
+      match: object(query.match) ? readRanked(query.match) : null,
       correct: number(query.correct) ?? results.filter((result) => result.right).length,
       possible: number(query.possible) ?? results.length,
       results,
     };
   });
+  const hubs = list(json.hubs).map((item): Hub => {
+    const hub = object(item) ?? {};
+    return { picture: readPicture(hub), wrong: number(hub.wrong) ?? 0, right: number(hub.right), queries: list(hub.queries).map(readRanked) };
+  });
+  return { epoch: number(json.epoch), images: number(json.images), queries, hubs };
+}
+
+function readClasses(value: unknown): Classes | null {
+  const json = object(value);
+  if (!json) return null;
+  const names = strings(json.names);
+  const count = (items: unknown) => names.map((_, i) => number(list(items)[i]) ?? 0);
+  const confused = names.map((_, i) =>
+    list(list(json.confused)[i]).flatMap((pair): [number, number][] => {
+      const [label, times] = list(pair).map(number);
+      return typeof label === 'number' && typeof times === 'number' && names[label] !== undefined ? [[label, times]] : [];
+    }),
+  );
+  return names.length > 0 ? { epoch: number(json.epoch), names, images: count(json.images), hits: count(json.hits), confused } : null;
+}
+
+function scalars(value: unknown): Record<string, Scalar> {
+  const result: Record<string, Scalar> = {};
+  for (const [name, item] of Object.entries(object(value) ?? {})) result[name] = typeof item === 'object' && item !== null ? JSON.stringify(item) : (item as Scalar);
+  return result;
+}
+
+function readChoice(value: unknown): Choice | null {
+  const json = object(value);
+  if (!json) return null;
+  const kept = object(json.kept);
+  const trials = list(json.trials).map((item, i) => {
+    const trial = object(item) ?? {};
+    return { name: text(trial.name) ?? `trial ${i + 1}`, settings: scalars(trial.settings), values: numbers(trial) };
+  });
+  return { summary: text(json.summary) ?? '', trials, chosen: scalars(json.chosen), kept: kept ? { epoch: number(kept.epoch), reason: text(kept.reason) ?? '' } : null };
 }
 
 function readRun(value: unknown, index: number): Run {
   const json = object(value) ?? {};
-  const settings: Record<string, Scalar> = {};
-  for (const [name, item] of Object.entries(object(json.settings) ?? {}))
-    settings[name] = typeof item === 'object' && item !== null ? JSON.stringify(item) : (item as Scalar);
   return {
     index,
     name: text(json.name) || text(json.path) || `run ${index + 1}`,
     path: text(json.path) ?? '',
     dataset: text(json.dataset) ?? '',
     system: text(json.system) ?? '',
-    settings,
+    settings: scalars(json.settings),
     finished: json.finished === true,
     epochs_planned: number(json.epochs_planned),
     target_error: number(json.target_error),
@@ -275,6 +365,10 @@ function readRun(value: unknown, index: number): Run {
     map: readMap(json.map),
     triplets: readTriplets(json.triplets),
     gallery: readGallery(json.gallery),
+    classes: readClasses(json.classes),
+    choice: readChoice(json.choice),
+    started: text(json.started),
+    updated: text(json.updated),
   };
 }
 
@@ -302,7 +396,9 @@ export function readDocument(source: string): Reading {
   const root = object(json);
   if (!root) return { kind: 'unreadable', why: 'it is not a JSON object' };
   if (root.format !== 1) return { kind: 'unreadable', why: `its format is ${JSON.stringify(root.format) ?? 'missing'}, and this page reads format 1` };
+  pictures = list(root.pictures);
   const runs = list(root.runs).map(readRun);
+  pictures = [];
   makeNamesUnique(runs);
   const refresh = number(root.refresh_seconds);
   return {

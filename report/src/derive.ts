@@ -1,9 +1,10 @@
 // What the page computes from the document. No drawing here.
-import type { Epoch, Histograms, Numbers, Run, Scalar } from './data';
+import type { Classes, Epoch, Histograms, Numbers, Run, Scalar } from './data';
 
-export const kMetrics = ['recall@1', 'recall@2', 'recall@4', 'recall@8', 'nmi'] as const;
+export const kMetrics = ['recall@1', 'recall@2', 'recall@4', 'recall@8', 'nmi', 'map@r', 'r_precision'] as const;
 
-export const metricName = (metric: string): string => (metric === 'nmi' ? 'NMI' : metric.replace('recall@', 'Recall@'));
+const kMetricNames: Record<string, string> = { nmi: 'NMI', 'map@r': 'MAP@R', r_precision: 'R-precision' };
+export const metricName = (metric: string): string => kMetricNames[metric] ?? metric.replace('recall@', 'Recall@');
 
 export const metric =
   (name: string) =>
@@ -67,8 +68,84 @@ export function allSettings(runs: Run[]): SettingRow[] {
   return [...names].map((name) => ({ name, values: runs.map((run) => run.settings[name]) }));
 }
 
+// Settings that only some systems use. A value of another system's is of no effect.
+const kMines = /fanng|smart-batch/;
+const kUsedBy: Record<string, RegExp> = {
+  kappa: kMines, neighbors: kMines, index: kMines, 'mined-fraction': kMines, 'nearer-positives': kMines, 'min-negative-rank': kMines, 'hub-limit': kMines,
+  'duplicate-distance': kMines, 'warmup-epochs': kMines, 'target-error': /adaptive|smart-batch/, 'kappa-fit': /adaptive|smart-batch/,
+  'global-weight': /global/, 'global-lambda': /global/, 'global-margin': /global/, 'lifted-margin': /^lifted$/, 'npairs-norm-weight': /^npairs$/,
+  'clustering-gamma': /^clustering$/, 'pairs-margin': /^hard-pairs$/, 'images-per-class': /^(semihard|lifted|clustering)$/, margin: /triplet|semihard/,
+  'multisimilarity-alpha': /^smart-batch$/, 'multisimilarity-beta': /^smart-batch$/, 'multisimilarity-base': /^smart-batch$/,
+};
+
+/// Whether a setting has any effect in a run; unknown systems use everything.
+export const isUsed = (run: Run, name: string): boolean => run.system === '' || (kUsedBy[name]?.test(run.system) ?? true);
+
+/// What a setting is in each run that uses it; undefined elsewhere.
+export function usedSettings(runs: Run[]): SettingRow[] {
+  return allSettings(runs).map((row) => ({ name: row.name, values: row.values.map((value, i) => (isUsed(runs[i], row.name) ? value : undefined)) }));
+}
+
 export function differingSettings(runs: Run[]): SettingRow[] {
-  return allSettings(runs).filter((row) => row.values.some((value) => value !== row.values[0]));
+  return usedSettings(runs).filter((row) => {
+    // A run that does not use a setting does not differ by it.
+    const own = row.values.filter((_, i) => isUsed(runs[i], row.name));
+    return own.some((value) => value !== own[0]);
+  });
+}
+
+/// The device of a run, if it says more than 'auto'.
+export function device(run: Run): string | null {
+  const logged = run.epochs.map((epoch) => epoch.device).filter((name): name is string => name !== null).pop();
+  const set = run.settings.device;
+  return logged ?? (typeof set === 'string' && set !== '' ? set : null);
+}
+
+export const dayAndTime = (time: string | null): string | null => (time && /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(time) ? `${time.slice(0, 10)} ${time.slice(11, 16)} UTC` : null);
+
+// ---- seeds
+
+// As `smartmine compare` has it: none of these makes another experiment.
+const kNotTheExperiment = ['seed', 'threads', 'device', 'data-root', 'cache-mebibytes', 'save-epochs', 'evaluate-every'];
+
+/// Runs that differ in nothing but the seed, together; in the order of their first.
+export function seedGroups(runs: Run[]): Run[][] {
+  const groups = new Map<string, Run[]>();
+  for (const run of runs) {
+    const settings = Object.entries(run.settings).filter(([name]) => !kNotTheExperiment.includes(name));
+    const key = settings.length > 0 ? JSON.stringify([run.dataset, run.system, ...settings.sort()]) : run.name;
+    groups.set(key, [...(groups.get(key) ?? []), run]);
+  }
+  return [...groups.values()];
+}
+
+/// Mean and standard deviation (n - 1) over the lines that have a value there. `x` is the mean of their places.
+export interface BandPoint {
+  epoch: number;
+  x: number;
+  mean: number;
+  deviation: number | null;
+  runs: number;
+}
+
+export function band(lines: Place[][]): BandPoint[] {
+  const byEpoch = new Map<number, Place[]>();
+  for (const line of lines) for (const place of line) byEpoch.set(place.epoch, [...(byEpoch.get(place.epoch) ?? []), place]);
+  return [...byEpoch.entries()]
+    .sort((a, b) => a[0] - b[0])
+    .map(([epoch, places]) => {
+      const n = places.length;
+      const mean = places.reduce((sum, place) => sum + place.value, 0) / n;
+      const variance = places.reduce((sum, place) => sum + (place.value - mean) ** 2, 0) / (n - 1);
+      return { epoch, x: places.reduce((sum, place) => sum + place.x, 0) / n, mean, deviation: n > 1 ? Math.sqrt(variance) : null, runs: n };
+    });
+}
+
+/// Names what the runs of a group have in common.
+export function groupName(runs: Run[]): string {
+  if (runs.length === 1) return runs[0].name;
+  const seeds = runs.map((run) => settingText(run.settings.seed)).join(', ');
+  return `${runs[0].system || runs[0].name}, seeds ${seeds}`;
 }
 
 // ---- mining
@@ -140,6 +217,35 @@ export function points(run: Run, pick: (epoch: Epoch) => number | null, range: [
   return result;
 }
 
+export interface Place {
+  epoch: number;
+  /// Epochs, or seconds since the start.
+  x: number;
+  value: number;
+}
+
+/// Seconds from the start of a run to the end of each epoch; null from where an epoch does not say how long it took.
+export function elapsed(run: Run): Map<number, number> {
+  const result = new Map<number, number>();
+  let sum = 0;
+  for (const epoch of run.epochs) {
+    const seconds = epochSeconds(epoch);
+    if (seconds === null) break;
+    sum += seconds;
+    result.set(epoch.epoch, sum);
+  }
+  return result;
+}
+
+/// Points of a line over epochs or over time.
+export function places(run: Run, pick: (epoch: Epoch) => number | null, range: [number, number], overTime: boolean): Place[] {
+  const times = overTime ? elapsed(run) : null;
+  return points(run, pick, range).flatMap(([epoch, value]) => {
+    const x = times ? times.get(epoch) : epoch;
+    return x === undefined ? [] : [{ epoch, x, value }];
+  });
+}
+
 // ---- histograms
 
 export const total = (counts: number[]): number => counts.reduce((sum, count) => sum + count, 0);
@@ -172,10 +278,10 @@ export function histogramEpochs(runs: Run[]): number[] {
   return [...new Set(runs.flatMap((run) => run.epochs.filter((epoch) => epoch.distances).map((epoch) => epoch.epoch)))].sort((a, b) => a - b);
 }
 
-/// The end of the last bin that anything of the run ever fell into, so that the axis holds still over the epochs.
-export function histogramEnd(run: Run): number {
+/// The end of the last bin that anything of any run ever fell into, so that runs and epochs have one scale.
+export function histogramEnd(runs: Run[]): number {
   let end = 0;
-  for (const { distances } of run.epochs) {
+  for (const { distances } of runs.flatMap((run) => run.epochs)) {
     if (!distances) continue;
     for (const counts of [distances.positive, distances.negative])
       for (let bin = counts.length - 1; bin >= 0; --bin)
@@ -185,6 +291,35 @@ export function histogramEnd(run: Run): number {
         }
   }
   return end;
+}
+
+/// The highest share of any bin, over all runs and epochs.
+export function histogramTop(runs: Run[]): number {
+  let top = 0;
+  for (const { distances } of runs.flatMap((run) => run.epochs))
+    if (distances) for (const share of [...shares(distances.positive), ...shares(distances.negative)]) top = Math.max(top, share);
+  return top;
+}
+
+// ---- classes
+
+/// The share of a class's images whose nearest other shows the class; null: none there.
+export const classRecall = (of: Classes, label: number): number | null => (of.images[label] > 0 ? of.hits[label] / of.images[label] : null);
+
+export type ClassOrder = 'worst' | 'best' | 'name' | 'behind';
+
+/// Labels that have images. `behind`: where another run has most more, first.
+export function orderedClasses(of: Classes, order: ClassOrder, behind: Classes | null): number[] {
+  const labels = of.names.map((_, i) => i).filter((label) => of.images[label] > 0);
+  const recall = (label: number) => classRecall(of, label)!;
+  const gap = (label: number) => recall(label) - (behind ? (classRecall(behind, label) ?? 0) : 0);
+  const key: Record<ClassOrder, (a: number, b: number) => number> = {
+    worst: (a, b) => recall(a) - recall(b) || a - b,
+    best: (a, b) => recall(b) - recall(a) || a - b,
+    name: (a, b) => of.names[a].localeCompare(of.names[b], 'en', { numeric: true }),
+    behind: (a, b) => gap(a) - gap(b) || a - b,
+  };
+  return labels.sort(key[order]);
 }
 
 // ---- the paper's table

@@ -35,17 +35,35 @@ export function svg(tag: string, attributes: Record<string, Value> = {}, ...chil
 /// Something the data names: its own writing direction, whole on hover where it is cut.
 export const named = (name: string, className = 'name'): HTMLElement => h(`span.${className}`, { dir: 'auto', title: name }, name);
 
-/// Calls `draw` once, when the element comes near the view.
+const waiting = new Set<() => void>();
+
+/// Calls `draw` once: when the element comes near the view, when the browser has nothing else to do, or before printing.
 export function whenNear(element: Element, draw: () => void): void {
-  const observer = new IntersectionObserver(
-    (entries) => {
-      if (!entries.some((entry) => entry.isIntersecting)) return;
-      observer.disconnect();
-      draw();
-    },
-    { rootMargin: '500px 0px' },
-  );
+  const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && once(), { rootMargin: '500px 0px' });
+  const once = () => {
+    if (!waiting.delete(once)) return;
+    observer.disconnect();
+    draw();
+  };
+  waiting.add(once);
   observer.observe(element);
+}
+
+/// Draws everything that has not come into view yet.
+export function drawAll(): void {
+  for (const draw of [...waiting]) draw();
+}
+
+/// The same, one thing at a time and never in a reader's way, so that a picture of the whole page shows all of it.
+export function drawWhenIdle(): void {
+  const idle = window.requestIdleCallback ?? ((work: () => void) => window.setTimeout(work, 50));
+  const next = () => {
+    const [draw] = waiting;
+    if (!draw) return;
+    draw();
+    idle(next);
+  };
+  idle(next);
 }
 
 export async function copyText(text: string): Promise<boolean> {

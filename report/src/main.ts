@@ -1,9 +1,13 @@
 import './style.css';
+import './parts.css';
+import './print.css';
 
-import { charts, swatch } from './chart';
+import { charts, drawForPrint, swatch } from './chart';
 import { readDocument, type ReportDocument } from './data';
-import { h, named, type Child } from './dom';
+import { drawAll, drawWhenIdle, h, named, type Child } from './dom';
 import { lookOfRun } from './palette';
+import { choice } from './sections/choice';
+import { classes } from './sections/classes';
 import { mining, retrieval, time, training } from './sections/curves';
 import { distances } from './sections/distances';
 import { gallery } from './sections/gallery';
@@ -47,13 +51,13 @@ function legend(state: State): HTMLElement {
   const draw = () => {
     state.runs.forEach((run, i) => {
       buttons[i].setAttribute('aria-pressed', String(state.isShown(run)));
-      buttons[i].replaceChildren(swatch(lookOfRun(run.index), 28), named(run.name), run.finished || state.document.refresh_seconds === null ? '' : h('span.live', { title: 'This run goes on' }, 'live'));
+      buttons[i].replaceChildren(swatch(lookOfRun(state.lookIndex(run)), 28), named(run.name), run.finished || state.document.refresh_seconds === null ? '' : h('span.live', { title: 'This run goes on' }, 'live'));
     });
     all.hidden = state.shown.length === state.runs.length;
   };
   draw();
   state.onChange((change) => {
-    if (change === 'runs' || change === 'theme') draw();
+    if (change === 'runs' || change === 'theme' || change === 'axes') draw();
   });
   return h('div.legend', { role: 'group', 'aria-label': 'Runs' }, ...buttons, all);
 }
@@ -79,6 +83,64 @@ function rangeControl(state: State, className: string): HTMLElement | null {
     if (change === 'range') show();
   });
   return h(`div.${className}`, { title: 'Dragging over a chart zooms too; a double click shows all epochs' }, h('span', {}, 'Epochs'), from, h('span', {}, 'to'), to, reset);
+}
+
+// What all curves are drawn over, and how.
+function axesControl(state: State, className: string): HTMLElement {
+  const group = (label: string, choices: [string, boolean][], now: () => boolean, set: (on: boolean) => void): HTMLElement => {
+    const buttons = choices.map(([name, on]) => h('button', { type: 'button', onclick: () => set(on) }, name));
+    const show = () => buttons.forEach((button, i) => button.setAttribute('aria-pressed', String(choices[i][1] === now())));
+    show();
+    state.onChange((change) => {
+      if (change === 'axes') show();
+    });
+    return h('div.segments', { role: 'group', 'aria-label': label }, ...buttons);
+  };
+  return h(
+    `div.${className}` as 'div',
+    {},
+    group('Curves over', [['epochs', false], ['time', true]], () => state.saved.overTime, (overTime) => state.setAxes({ overTime })),
+    group('Scale of loss, kappa and rates', [['linear', false], ['log', true]], () => state.saved.logScale, (logScale) => state.setAxes({ logScale })),
+    state.canGroup ? group('Runs that differ in the seed alone', [['each run', false], ['mean of seeds', true]], () => state.saved.bySeeds, (bySeeds) => state.setAxes({ bySeeds })) : null,
+  );
+}
+
+// ---- paper
+
+// Everything below the first screen too, in light colours and at rest.
+function printing(state: State): void {
+  addEventListener('beforeprint', () => {
+    drawAll();
+    state.setPrinting(true);
+    drawForPrint(true);
+  });
+  addEventListener('afterprint', () => {
+    drawForPrint(false);
+    state.setPrinting(false);
+  });
+}
+
+// ---- the contents
+
+// One entry is current: the last section that begins above the middle of the view, or the last of all at the end of the page.
+function followContents(sections: Section[], links: HTMLElement[]): void {
+  const mark = () => {
+    const atEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+    const begun = sections.filter((section) => section.element.getBoundingClientRect().top <= innerHeight * 0.4);
+    const current = atEnd ? sections[sections.length - 1] : (begun.pop() ?? sections[0]);
+    links.forEach((link, i) => (sections[i] === current ? link.setAttribute('aria-current', 'true') : link.removeAttribute('aria-current')));
+  };
+  let frame = 0;
+  const soon = () => {
+    if (!frame)
+      frame = requestAnimationFrame(() => {
+        frame = 0;
+        mark();
+      });
+  };
+  addEventListener('scroll', soon, { passive: true });
+  addEventListener('resize', soon);
+  mark();
 }
 
 // ---- a page that follows a run
@@ -153,7 +215,7 @@ function show(document: ReportDocument): void {
   }
   const state = new State(document);
   history.scrollRestoration = state.saved.place ? 'manual' : 'auto';
-  const sections = [summary(state), paper(state), retrieval(state, [rangeControl(state, 'range.narrow')]), training(state), mining(state), time(state), distances(state), map(state), triplets(state), gallery(state)].filter(
+  const sections = [summary(state), paper(state), choice(state), retrieval(state, [rangeControl(state, 'range.narrow'), axesControl(state, 'axes.narrow')]), training(state), mining(state), time(state), distances(state), map(state), classes(state), triplets(state), gallery(state)].filter(
     (section): section is Section => section !== null,
   );
   const title = document.runs.length === 1 ? document.runs[0].name : `${document.runs.length} runs`;
@@ -166,7 +228,7 @@ function show(document: ReportDocument): void {
       {},
       h('p.brand', {}, 'smartmine'),
       h('nav', { 'aria-label': 'Sections' }, ...links),
-      h('div.sticky', {}, h('h2', {}, document.runs.length === 1 ? 'Run' : 'Runs'), legend(state), rangeControl(state, 'range')),
+      h('div.sticky', {}, h('h2', {}, document.runs.length === 1 ? 'Run' : 'Runs'), legend(state), rangeControl(state, 'range'), axesControl(state, 'axes')),
       h('div.side-foot', {}, themeSwitch(state)),
     ),
     h(
@@ -181,17 +243,9 @@ function show(document: ReportDocument): void {
   addEventListener('pagehide', () => keepPlace(state));
   restorePlace(state);
 
-  const marker = new IntersectionObserver(
-    (entries) => {
-      for (const entry of entries) {
-        const link = links[sections.findIndex((section) => section.element === entry.target)];
-        if (entry.isIntersecting) link.setAttribute('aria-current', 'true');
-        else link.removeAttribute('aria-current');
-      }
-    },
-    { rootMargin: '-35% 0px -60% 0px' },
-  );
-  for (const section of sections) marker.observe(section.element);
+  followContents(sections, links);
+  printing(state);
+  drawWhenIdle();
   Object.assign(window, { smartmineReport: { charts, state, currentMap: () => currentMap } });
 }
 

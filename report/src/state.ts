@@ -1,8 +1,10 @@
 // What a reader has switched, kept across the page's own reloads.
 import type { ReportDocument, Run } from './data';
-import { clampRange, epochSpan } from './derive';
+import { clampRange, epochSpan, seedGroups } from './derive';
 
 export type Theme = 'auto' | 'light' | 'dark';
+
+export type GalleryMode = 'random' | 'worst' | 'class' | 'hubs';
 
 export interface MapView {
   zoom: number;
@@ -18,7 +20,14 @@ interface Saved {
   mapView: MapView | null;
   mapPoint: number | null;
   mapClass: number | null;
+  mapOther: number | null;
   mapColoring: 'class' | 'hit';
+  overTime: boolean;
+  logScale: boolean;
+  bySeeds: boolean;
+  galleryMode: GalleryMode;
+  galleryClass: string | null;
+  galleryBeside: string | null;
   following: boolean;
   open: string[];
   place: { section: string; offset: number } | null;
@@ -32,7 +41,14 @@ const kNothing: Saved = {
   mapView: null,
   mapPoint: null,
   mapClass: null,
+  mapOther: null,
   mapColoring: 'class',
+  overTime: false,
+  logScale: false,
+  bySeeds: false,
+  galleryMode: 'random',
+  galleryClass: null,
+  galleryBeside: null,
   following: true,
   open: [],
   place: null,
@@ -56,8 +72,9 @@ function save(storage: () => Storage, name: string, value: unknown): void {
   }
 }
 
-/// `runs`: the switches or the chosen run; `range`: the epochs shown; `theme`: the colours.
-export type Change = 'runs' | 'range' | 'theme' | 'histogram';
+/// `runs`: the switches or the chosen run; `range`: the epochs shown; `theme`: the colours; `axes`: what curves are drawn over and how; `map`: the
+/// class chosen there.
+export type Change = 'runs' | 'range' | 'theme' | 'histogram' | 'axes' | 'map';
 
 export class State {
   readonly saved: Saved;
@@ -114,6 +131,36 @@ export class State {
     this.tell('runs');
   }
 
+  // ---- seeds
+
+  /// Runs of one experiment with several seeds are drawn as one line with a band.
+  get canGroup(): boolean {
+    return seedGroups(this.runs).some((group) => group.length > 1);
+  }
+
+  /// What line charts draw: each shown run, or each group of them.
+  get lines(): Run[][] {
+    return this.saved.bySeeds && this.canGroup ? seedGroups(this.shown) : this.shown.map((run) => [run]);
+  }
+
+  /// Whose colour, dash and marker a run has: its own, or those of its group.
+  lookIndex(run: Run): number {
+    if (!this.saved.bySeeds || !this.canGroup) return run.index;
+    return seedGroups(this.runs).find((group) => group.includes(run))?.[0].index ?? run.index;
+  }
+
+  setAxes(change: Partial<Pick<Saved, 'overTime' | 'logScale' | 'bySeeds'>>): void {
+    Object.assign(this.saved, change);
+    this.tell('axes');
+  }
+
+  /// One class of the map, or two that are confused, before all others.
+  chooseClass(label: number | null, other: number | null = null): void {
+    this.saved.mapClass = label;
+    this.saved.mapOther = label === null ? null : other;
+    this.tell('map');
+  }
+
   /// The run that sections of one run are about: the chosen one if it is shown and has what they need, or the first such.
   focus(has: (run: Run) => boolean): Run | null {
     const able = this.shown.filter(has);
@@ -155,6 +202,13 @@ export class State {
     save(() => localStorage, 'smartmine-report-theme', theme);
     this.applyTheme();
     this.tell('theme');
+  }
+
+  /// Paper is white.
+  setPrinting(printing: boolean): void {
+    if (printing) document.documentElement.dataset.theme = 'light';
+    else this.applyTheme();
+    for (const listener of this.listeners) listener('theme');
   }
 
   private applyTheme(): void {

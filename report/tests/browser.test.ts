@@ -122,7 +122,8 @@ describe.skipIf(!executable)('the page in Chromium', () => {
       expect(series?.map((item) => item.name), id).toEqual(names);
       expect(series?.map((item) => item.count), id).toEqual([21, 21, 13]);
     }
-    for (const id of ['training-error', 'validation-error', 'loss', 'images-per-second']) expect((await seriesOf(page, id))?.map((item) => item.count), id).toEqual([20, 20, 12]);
+    for (const id of ['map@r', 'r_precision']) expect((await seriesOf(page, id))?.map((item) => item.count), id).toEqual([21, 21, 13]);
+    for (const id of ['training-error', 'validation-error', 'loss', 'learning-rate', 'images-per-second']) expect((await seriesOf(page, id))?.map((item) => item.count), id).toEqual([20, 20, 12]);
     for (const id of ['kappa', 'mined-share', 'fallback-share']) expect((await seriesOf(page, id))?.map((item) => item.count), id).toEqual([18, 10]);
     expect((await seriesOf(page, 'loss-global'))?.map((item) => item.count)).toEqual([20, 20]);
     expect((await seriesOf(page, 'stages'))?.map((item) => item.name)).toEqual(['steps', 'embedding', 'lists', 'selection', 'evaluation']);
@@ -168,6 +169,8 @@ describe.skipIf(!executable)('the page in Chromium', () => {
     await tip.waitFor({ state: 'visible' });
     expect(await tip.innerText()).toMatch(/Epoch \d+/);
     expect(await tip.locator('.tip-value').allInnerTexts()).toHaveLength(3);
+    // The other charts show the same epoch.
+    await expect.poll(() => page.locator('#plot-nmi .tip strong').innerText()).toBe(await tip.locator('strong').innerText());
     await page.screenshot({ path: join(screenshots, 'hover-chart.png') });
     const before = await tip.locator('strong').innerText();
     await page.mouse.move(5, 5);
@@ -175,6 +178,11 @@ describe.skipIf(!executable)('the page in Chromium', () => {
     for (let i = 0; i < 3; ++i) await page.keyboard.press('ArrowRight');
     await expect.poll(() => tip.locator('strong').innerText()).toBe('Epoch 2');
     expect(before).not.toBe('Epoch 2');
+    // Said as well, and the chart tells its last values.
+    const said = await page.locator('[aria-live]').innerText();
+    const percent = (value: number) => `${(value * 100).toFixed(1)} %`;
+    for (const run of documents.three().runs) expect(said).toContain(`${run.name} ${percent(run.epochs[2].metrics['recall@1'])}`);
+    expect(await plot.getAttribute('aria-label')).toContain(`cub200-adaptive: ${percent(documents.three().runs[0].epochs[20].metrics['recall@1'])} at epoch 20.`);
     await page.context().close();
   }, 60_000);
 
@@ -271,6 +279,167 @@ describe.skipIf(!executable)('the page in Chromium', () => {
     await page.keyboard.press('ArrowDown');
     await page.waitForTimeout(200);
     await page.locator('#map').screenshot({ path: join(screenshots, 'map-class.png') });
+    expect(await page.locator('#map .key').innerText()).toMatch(/nearest other shows the same class \([\d,]+\)\s*another class \([\d,]+\)/);
+    // The class tells what it is taken for, and both can be seen.
+    const of0 = documents.one().runs[0].classes;
+    expect(await page.locator('#class-says').innerText()).toContain(`${of0.hits[0]} of ${of0.images[0]} images`);
+    await page.locator('#class-says button').first().click();
+    expect(await page.locator('#class-says button').first().getAttribute('aria-pressed')).toBe('true');
+    // The card of a hovered image goes when the map moves under it by keys.
+    const box = (await canvas.boundingBox())!;
+    const [hx, hy] = await page.evaluate((point) => window.smartmineReport.currentMap()!.place(point), id);
+    await page.mouse.move(box.x + hx, box.y + hy);
+    await page.locator('.map-hover').waitFor({ state: 'visible' });
+    await canvas.focus();
+    await page.keyboard.press('+');
+    expect(await page.locator('.map-hover').isVisible()).toBe(false);
+    expect(trouble).toEqual([]);
+    await page.context().close();
+  }, 60_000);
+
+  it('is whole on paper and in a picture of all of it, without being scrolled', async () => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const page = await open('one', { ...laptop, colorScheme });
+      // Paper, at once after opening.
+      const drawn = await page.evaluate(() => {
+        dispatchEvent(new Event('beforeprint'));
+        const ink = (canvas: HTMLCanvasElement): number => {
+          const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);
+          let count = 0;
+          for (let i = 3; i < data.length; i += 4) count += data[i] > 0 ? 1 : 0;
+          return count / (data.length / 4);
+        };
+        const canvases = [...document.querySelectorAll<HTMLCanvasElement>('.plot canvas, .map-frame > canvas')];
+        return { panels: document.querySelectorAll('figure.panel').length, inks: canvases.map(ink), queries: document.querySelectorAll('article.query').length, background: getComputedStyle(document.body).backgroundColor };
+      });
+      expect(drawn.inks).toHaveLength(drawn.panels + 1);
+      expect(Math.min(...drawn.inks)).toBeGreaterThan(0.005);
+      expect(drawn.queries).toBeGreaterThan(5);
+      expect(drawn.background).toBe('rgb(251, 250, 247)');
+      await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+      await page.pdf({ path: join(screenshots, `one-${colorScheme}.pdf`), format: 'A4' });
+      await page.context().close();
+    }
+    // A picture: everything is drawn without being asked for once the browser has time.
+    const page = await open('one');
+    await expect.poll(() => page.evaluate(() => document.querySelectorAll('figure.panel').length - document.querySelectorAll('figure.panel canvas').length), { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => page.locator('article.query').count(), { timeout: 10_000 }).toBeGreaterThan(5);
+    await page.screenshot({ path: join(screenshots, 'one-whole.png'), fullPage: true });
+    expect(trouble).toEqual([]);
+    await page.context().close();
+  }, 120_000);
+
+  it('has one current entry in its contents, wherever it is scrolled', async () => {
+    const page = await open('three');
+    await visitAll(page);
+    const height = await page.evaluate(() => document.documentElement.scrollHeight);
+    const seen = new Set<string>();
+    for (let y = 0; y <= height; y += 400) {
+      await page.evaluate((to) => scrollTo(0, to), y);
+      await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+      const current = await page.locator('nav a[aria-current]').allInnerTexts();
+      expect(current, `at ${y}`).toHaveLength(1);
+      seen.add(current[0]);
+    }
+    expect(seen.size).toBe(await page.locator('nav a').count());
+    await page.context().close();
+  }, 60_000);
+
+  it('draws curves over time, on a log scale, and as mean and spread of seeds', async () => {
+    const page = await open('seeds');
+    await visitAll(page);
+    expect(await seriesOf(page, 'recall@1')).toHaveLength(6);
+    await page.locator('.sticky').getByRole('button', { name: 'mean of seeds' }).click();
+    const series = await seriesOf(page, 'recall@1');
+    expect(series?.map((item) => item.name)).toEqual(['triplet-fanng-global-adaptive, seeds 1, 2, 3', 'triplet-global, seeds 1, 2, 3', 'triplet-fanng-global-adaptive, seeds 1, 2, 3 band', 'triplet-global, seeds 1, 2, 3 band']);
+    const runs = documents.seeds().runs;
+    const mean = [0, 1, 2].reduce((sum, i) => sum + runs[i].epochs[5].metrics['recall@1'], 0) / 3;
+    const value = await page.evaluate(() => (window.smartmineReport.charts.get('recall@1')!.getOption().series[0].data[5] as number[])[1]);
+    expect(value).toBeCloseTo(mean, 10);
+    // One look for the runs of a group.
+    expect(new Set(await page.locator('.legend .swatch line').evaluateAll((lines) => lines.map((line) => line.getAttribute('stroke')))).size).toBe(2);
+    await page.screenshot({ path: join(screenshots, 'seeds-top.png') });
+    await page.locator('#retrieval').scrollIntoViewIfNeeded();
+    await page.waitForTimeout(300);
+    await page.screenshot({ path: join(screenshots, 'seeds-bands.png') });
+    await page.locator('.sticky').getByRole('button', { name: 'time', exact: true }).click();
+    const times = await page.evaluate(() => (window.smartmineReport.charts.get('recall@1')!.getOption().series[0].data as number[][]).map((point) => point[0]));
+    const seconds = (run: { epochs: { stage_seconds: Record<string, number> }[] }) => run.epochs.map((epoch) => Object.values(epoch.stage_seconds).reduce((a, b) => a + b, 0)).reduce((a, b) => a + b, 0);
+    expect(times[12]).toBeCloseTo([0, 1, 2].reduce((sum, i) => sum + seconds(runs[i]), 0) / 3, 6);
+    await page.locator('.sticky').getByRole('button', { name: 'log' }).click();
+    const axis = (id: string) => page.evaluate((which) => (window.smartmineReport.charts.get(which)!.getOption() as unknown as { yAxis: { type: string }[] }).yAxis[0].type, id);
+    expect(await axis('loss')).toBe('log');
+    expect(await axis('recall@1')).toBe('value');
+    await page.locator('#training').scrollIntoViewIfNeeded();
+    await page.waitForTimeout(300);
+    await page.screenshot({ path: join(screenshots, 'seeds-log-time.png') });
+    expect(trouble).toEqual([]);
+    await page.context().close();
+  }, 60_000);
+
+  it('shows queries at random, the worst, by class, hubs, and two runs side by side', async () => {
+    const page = await open('three');
+    await page.locator('#gallery').scrollIntoViewIfNeeded();
+    const all: { sets: string[]; row: number; class: string; name: string; match: { rank: number }; results: unknown[] }[] = documents.three().runs[0].gallery.queries;
+    const names = () => page.locator('#gallery .query-self .under:nth-child(2)').allInnerTexts();
+    await page.locator('#gallery article.query').first().waitFor();
+    expect(await names()).toEqual(all.filter((query) => query.sets.includes('random')).map((query) => query.name).slice(0, 12));
+    const far = all.find((query) => query.match.rank > 8 && query.sets.includes('random'))!;
+    expect(await page.locator('#gallery .result.match .side-distance').first().innerText()).toContain(`rank ${far.match.rank.toLocaleString('en')}`);
+    await page.locator('[data-gallery=worst]').click();
+    expect(await names()).toEqual(all.filter((query) => query.sets.includes('worst')).map((query) => query.name));
+    await page.getByLabel('Beside').selectOption('cub200-random');
+    expect(await page.locator('#gallery article.query').first().locator('.answer').count()).toBe(2);
+    expect(await page.locator('#gallery article.query').first().locator('.answer-run .name').allInnerTexts()).toEqual(['cub200-adaptive', 'cub200-random']);
+    await page.locator('#gallery').screenshot({ path: join(screenshots, 'gallery-beside.png') });
+    await page.locator('[data-gallery=class]').click();
+    await page.locator('#gallery').getByLabel('Class', { exact: true }).selectOption(all[3].class);
+    expect(await names()).toEqual(all.filter((query) => query.class === all[3].class).map((query) => query.name));
+    await page.locator('[data-gallery=hubs]').click();
+    expect(await page.locator('#gallery article.hub').first().innerText()).toContain('wrong among the nearest of 90 of 5,924 queries');
+    await page.locator('#gallery').screenshot({ path: join(screenshots, 'gallery-hubs.png') });
+    expect(trouble).toEqual([]);
+    await page.context().close();
+  }, 60_000);
+
+  it('lists classes with their recall in each run, and shows one with what it is taken for on the map', async () => {
+    const page = await open('three');
+    await visitAll(page);
+    const of = documents.three().runs[0].classes;
+    const worst = of.hits.indexOf(Math.min(...of.hits));
+    const first = page.locator('.classes-table tbody tr').first();
+    expect(await first.locator('th').innerText()).toBe(of.names[worst]);
+    expect(await first.locator('td.number').allInnerTexts()).toEqual(['50', ...[0, 1].map((run) => `${(documents.three().runs[run].classes.hits[worst] * 2).toFixed(1)} %`)]);
+    await page.getByLabel('Find a class').fill(of.names[4]);
+    expect(await page.locator('.classes-table tbody tr').count()).toBe(1);
+    await page.locator('button.confused').first().click();
+    expect(await page.locator('#class-says strong').innerText()).toBe(of.names[4]);
+    expect(await page.locator('#class-says [aria-pressed=true] .name').innerText()).toBe(of.names[of.confused[4][0][0]]);
+    expect(trouble).toEqual([]);
+    await page.context().close();
+  }, 60_000);
+
+  it('calls nothing mined that was drawn at random, and lists no setting that has no effect', async () => {
+    const page = await open('three');
+    await visitAll(page);
+    const head = () => page.locator('table.triplets tbody th').first().innerText();
+    expect(await head()).toBe('trained with');
+    expect(await page.locator('.triplet .fallback').first().innerText()).toBe('mined');
+    await page.getByLabel('Run whose triplets are shown', { exact: true }).selectOption('1');
+    await expect.poll(head).toMatch(/trained with\s*random/);
+    expect(await page.locator('.triplet .fallback').count()).toBe(0);
+    const settings = page.locator('#summary table.settings').first();
+    expect(await settings.locator('tbody th').allInnerTexts()).not.toContain('kappa');
+    await page.getByText(/All \d+ settings/).click();
+    const kappa = page.locator('#all-settings tr', { has: page.locator('th', { hasText: /^kappa$/ }) });
+    expect(await kappa.locator('td').allInnerTexts()).toEqual(['4', 'not used', '4']);
+    // Best and last are one line where they are one epoch, and the best on test has its caveat.
+    expect(await page.locator('.caveat').innerText()).toContain('flatters');
+    expect(await page.locator('#choice').count()).toBe(0);
+    const one = await open('one');
+    expect(await one.locator('#choice').innerText()).toContain('the best recall@1 on the held-out classes');
+    expect(await one.locator('#choice tr.chosen').count()).toBe(1);
+    await one.context().close();
     expect(trouble).toEqual([]);
     await page.context().close();
   }, 60_000);

@@ -51,11 +51,32 @@ describe('reading the document', () => {
     const run = read(documents.bare()).runs[2];
     expect(run.map!.thumbnails!.sheets).toEqual(['']);
     expect(run.map!.neighbors).toEqual([[1], [0]]);
-    expect(read({ format: 1, runs: [{ gallery: { queries: [{ image: 'https://example.invalid/a.png', results: [{ image: 'javascript:1', right: 1 }] }] } }] }).runs[0].gallery![0]).toMatchObject({
+    expect(read({ format: 1, runs: [{ gallery: { queries: [{ image: 'https://example.invalid/a.png', results: [{ image: 'javascript:1', right: 1 }] }] } }] }).runs[0].gallery!.queries[0]).toMatchObject({
       image: null,
       correct: 0,
       results: [{ image: null, right: false }],
     });
+  });
+
+  it('shares pictures by number, and takes only numbers of pictures', () => {
+    const uri = 'data:image/jpeg;base64,AAAA';
+    const of = (image: unknown) => read({ format: 1, pictures: [uri, 'https://example.invalid/a.png'], runs: [{ gallery: { queries: [{ image }] } }] }).runs[0].gallery!.queries[0].image;
+    expect([of(0), of(1), of(2), of(-1), of(0.5), of(uri), of(null)]).toEqual([uri, null, null, null, null, uri, null]);
+  });
+
+  it('reads what was chosen, whatever it tells of it', () => {
+    const of = (choice: unknown) => read({ format: 1, runs: [{ choice }] }).runs[0].choice;
+    expect(of({ summary: 's', trials: [{ name: 'a', settings: { rate: 0.1, list: [1] }, epochs: 3, 'recall@1': 0.5, note: 'x' }, 5], chosen: { rate: 0.1 }, kept: { epoch: 2, reason: 'r' } })).toEqual({
+      summary: 's',
+      trials: [
+        { name: 'a', settings: { rate: 0.1, list: '[1]' }, values: { epochs: 3, 'recall@1': 0.5 } },
+        { name: 'trial 2', settings: {}, values: {} },
+      ],
+      chosen: { rate: 0.1 },
+      kept: { epoch: 2, reason: 'r' },
+    });
+    expect([of(null), of([1])]).toEqual([null, null]);
+    expect(of({})).toEqual({ summary: '', trials: [], chosen: {}, kept: null });
   });
 
   it('reloads only after a time that is one', () => {

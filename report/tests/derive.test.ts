@@ -3,22 +3,31 @@ import { describe, expect, it } from 'vitest';
 import { ticks, timeText } from '../src/axis';
 import { readDocument, type Epoch, type Run } from '../src/data';
 import {
+  band,
   bestEvaluation,
   clampRange,
+  classRecall,
+  dayAndTime,
   decimal,
+  device,
   differingSettings,
   duration,
+  elapsed,
   epochSpan,
+  groupName,
   histogramEnd,
   kindShare,
   lastEvaluation,
   linesToCsv,
   median,
   neighborsRight,
+  orderedClasses,
   overlap,
   paperGroups,
   percent,
+  places,
   points,
+  seedGroups,
   stageNames,
   stageTotal,
   status,
@@ -61,6 +70,15 @@ describe('settings', () => {
     expect(rows).toEqual([
       { name: 'seed', values: [1, 2] },
       { name: 'only', values: [true, undefined] },
+    ]);
+  });
+
+  it('do not differ where a system has no use for them', () => {
+    const of = (system: string, kappa: number, margin: number) => ({ name: system, system, settings: { kappa, margin } });
+    expect(differingSettings(runs(of('triplet-global', 8, 0.2), of('triplet-fanng', 4, 0.2), of('npairs', 2, 0.5)))).toEqual([]);
+    expect(differingSettings(runs(of('triplet-global', 8, 0.2), of('triplet-fanng', 4, 0.3), of('triplet-fanng-global', 2, 0.2)))).toEqual([
+      { name: 'kappa', values: [undefined, 4, 2] },
+      { name: 'margin', values: [0.2, 0.3, 0.2] },
     ]);
   });
 });
@@ -115,6 +133,59 @@ describe('epochs', () => {
   });
 });
 
+describe('seeds', () => {
+  const of = (name: string, seed: number, rate: number, more: object = {}) => ({ name, dataset: 'glyphs', system: 'npairs', settings: { seed, rate, threads: seed }, ...more });
+
+  it('group runs that differ in nothing else', () => {
+    const groups = seedGroups(runs(of('a', 1, 0.1), of('b', 1, 0.2), of('c', 2, 0.1), { name: 'd' }, { name: 'e' }));
+    expect(groups.map((group) => group.map((run) => run.name))).toEqual([['a', 'c'], ['b'], ['d'], ['e']]);
+    expect(groupName(groups[0])).toBe('npairs, seeds 1, 2');
+    expect(groupName(groups[1])).toBe('b');
+  });
+
+  it('have a mean and a deviation at every epoch that some of them have', () => {
+    const place = (epoch: number, value: number) => ({ epoch, x: 10 * epoch, value });
+    expect(band([[place(1, 0.4), place(2, 0.5)], [place(1, 0.6)]])).toEqual([
+      { epoch: 1, x: 10, mean: 0.5, deviation: expect.closeTo(Math.sqrt(0.02)), runs: 2 },
+      { epoch: 2, x: 20, mean: 0.5, deviation: null, runs: 1 },
+    ]);
+  });
+});
+
+describe('time since the start', () => {
+  it('is that at the end of each epoch, and ends where one is not told', () => {
+    const a = run([{ epoch: 0, seconds: 2 }, { epoch: 1, seconds: 5, loss: 1 }, { epoch: 2, loss: 3 }, { epoch: 3, seconds: 1, loss: 4 }]);
+    expect([...elapsed(a)]).toEqual([[0, 2], [1, 7]]);
+    expect(places(a, (of) => of.loss, [0, 3], true)).toEqual([{ epoch: 1, x: 7, value: 1 }]);
+    expect(places(a, (of) => of.loss, [0, 3], false).map((of) => of.x)).toEqual([1, 2, 3]);
+  });
+});
+
+describe('classes', () => {
+  const classes = (hits: number[]) => run([], { classes: { names: ['b10', 'b9', 'a', 'none'], images: [4, 4, 2, 0], hits, confused: [[[1, 2], [9, 1], 'x'], []] } }).classes!;
+
+  it('are ordered by recall, by name, or by what another run has more; what is no class is left out', () => {
+    const [a, b] = [classes([1, 4, 1, 0]), classes([1, 4, 2, 0])];
+    expect(classRecall(a, 0)).toBe(0.25);
+    expect(classRecall(a, 3)).toBeNull();
+    expect(a.confused[0]).toEqual([[1, 2]]);
+    expect(orderedClasses(a, 'worst', null)).toEqual([0, 2, 1]);
+    expect(orderedClasses(a, 'best', null)).toEqual([1, 2, 0]);
+    expect(orderedClasses(a, 'name', null)).toEqual([2, 1, 0]);
+    expect(orderedClasses(a, 'behind', b)).toEqual([2, 0, 1]);
+  });
+});
+
+describe('where and when a run was', () => {
+  it('is told by the log before the settings', () => {
+    expect(device(run([{ epoch: 1, device: 'NVIDIA H200' }], { settings: { device: 'auto' } }))).toBe('NVIDIA H200');
+    expect(device(run([{ epoch: 1 }], { settings: { device: 'cuda' } }))).toBe('cuda');
+    expect(device(run([]))).toBeNull();
+    expect(dayAndTime('2026-03-04T09:12:40Z')).toBe('2026-03-04 09:12 UTC');
+    expect([dayAndTime('yesterday'), dayAndTime(null)]).toEqual([null, null]);
+  });
+});
+
 describe('histograms', () => {
   it('overlap by their common mass, whatever their sizes', () => {
     expect(overlap({ positive: [1, 1, 0], negative: [0, 10, 10], max: 4 })).toBeCloseTo(0.5);
@@ -129,7 +200,7 @@ describe('histograms', () => {
   });
 
   it('end at the last bin that was ever used', () => {
-    expect(histogramEnd(run([{ epoch: 1, distances: { positive: [1, 0, 0, 0], negative: [0, 1, 0, 0], max: 4 } }, { epoch: 2, distances: { positive: [1, 0, 1, 0], negative: [0, 0, 0, 0], max: 4 } }]))).toBe(3);
+    expect(histogramEnd(runs({ epochs: [{ epoch: 1, distances: { positive: [1, 0, 0, 0], negative: [0, 1, 0, 0], max: 4 } }, { epoch: 2, distances: { positive: [1, 0, 1, 0], negative: [0, 0, 0, 0], max: 4 } }] }, { epochs: [{ epoch: 1, distances: { positive: [1, 1], negative: [1, 0], max: 3.5 } }] }))).toBe(3.5);
   });
 });
 

@@ -172,22 +172,47 @@ function triplets(seed, anchors, at, name, size, grain, images = true) {
   };
 }
 
-function gallery(seed, queries, name, size, grain, images = true) {
+function gallery(seed, queries, name, size, grain, images = true, labels = 100) {
   const draw = random(seed);
+  // Pictures and rows of a query are the same whatever the seed, as those of two runs of one data set are.
+  const one = (label, id) => ({ name: `${name(label)}/${id}.jpg`, class: name(label), image: images ? image(label, id, size, grain) : null });
+  const of = Array.from({ length: queries }, (_, i) => {
+    const label = (i * 7) % labels;
+    const correct = Math.floor((8 * i) / queries);
+    const picks = Array.from({ length: 8 }, (_, k) => ((k * 5 + i) % 8 < correct ? label : (label + 1 + Math.floor(draw() * 60)) % labels));
+    const first = picks.indexOf(label) + 1;
+    return {
+      ...one(label, 5000 + i), row: i * 11, sets: [i < queries / 3 ? ['worst'] : [], i % 2 ? ['random'] : [], i % 3 ? ['class'] : []].flat(), correct: picks.filter((p) => p === label).length, possible: i === 1 ? 5 : 8,
+      match: { ...one(label, 6000 + i), distance: 0.9 + 0.2 * draw(), rank: first || 9 + Math.floor(draw() * 2500) },
+      results: picks.map((other, k) => ({ ...one(other, 9000 + 8 * i + k), distance: 0.3 + 0.06 * k + 0.02 * draw(), right: other === label })),
+    };
+  });
+  const hubs = Array.from({ length: 6 }, (_, i) => ({
+    ...one((i * 13) % labels, 7000 + i), wrong: 90 - 9 * i, right: 3 * i,
+    queries: Array.from({ length: 8 }, (_, k) => ({ ...one((i * 13 + 1 + k) % labels, 7100 + 8 * i + k), distance: 0.2 + 0.03 * k, rank: 1 + (k % 4) })),
+  }));
+  return { epoch: 20, images: 5924, queries: of, hubs };
+}
+
+function classes(seed, count, name, each = 50) {
+  const draw = random(seed);
+  const hits = Array.from({ length: count }, () => Math.round(each * Math.min(1, 0.15 + 0.8 * draw())));
   return {
-    queries: Array.from({ length: queries }, (_, i) => {
-      const label = (i * 7) % 100;
-      const correct = Math.floor((8 * i) / queries);
-      const picks = Array.from({ length: 8 }, (_, k) => ((k * 5 + i) % 8 < correct ? label : (label + 1 + Math.floor(draw() * 60)) % 100));
-      return {
-        name: `${name(label)}/${i}.jpg`, class: name(label), image: images ? image(label, 5000 + i, size, grain) : null, correct: picks.filter((p) => p === label).length, possible: i === 1 ? 5 : 8,
-        results: picks.map((of, k) => ({ name: `${name(of)}/${k}.jpg`, class: name(of), image: images ? image(of, 9000 + 8 * i + k, size, grain) : null, distance: 0.3 + 0.06 * k + 0.02 * draw(), right: of === label })),
-      };
-    }),
+    epoch: 20, names: Array.from({ length: count }, (_, i) => name(i)), images: hits.map(() => each), hits,
+    confused: hits.map((hit, i) => (hit === each ? [] : [[(i + 1) % count, Math.ceil((each - hit) / 2)], [(i + 5) % count, Math.floor((each - hit) / 3)]].filter((pair) => pair[1] > 0))),
   };
 }
 
+const kChoice = {
+  summary: 'Nine trials on 20 held-out classes of 100, 6 epochs each; the best recall@1 was kept.',
+  trials: [0.005, 0.01, 0.02].map((rate, i) => ({ name: `trial ${i + 1}`, settings: { 'learning-rate': rate, margin: 0.2 }, epochs: 6, 'recall@1': 0.61 + 0.01 * (i % 2), 'map@r': 0.28 + 0.004 * (i % 2) })),
+  chosen: { 'learning-rate': 0.01, margin: 0.2 },
+  kept: { epoch: 12, reason: 'the best recall@1 on the held-out classes' },
+};
+
 // ---- documents
+
+const onlyRandom = (of) => ({ anchors: of.anchors.map((anchor) => ({ ...anchor, epochs: anchor.epochs.map((epoch) => ({ ...epoch, kappa: null, mined: epoch.mined.map((triplet) => ({ ...triplet, kind: 'random' })) })) })) });
 
 const row = (name, nmi, a, b, c, d) => ({ name, 'recall@1': a / 100, 'recall@2': b / 100, 'recall@4': c / 100, 'recall@8': d / 100, nmi: nmi / 100 });
 const kPaper = [
@@ -198,24 +223,31 @@ const kPaper = [
 const settings = (system, seed, more = {}) => ({ dataset: 'cub200', backbone: 'googlenet', 'embedding-dim': 64, system, epochs: 20, 'batch-size': 32, 'learning-rate': 0.01, momentum: 0.9, 'weight-decay': 0.0005, kappa: 4, 'target-error': 0.6, 'mined-fraction': 1, index: 'auto', seed, threads: 0, device: 'cuda', 'skip-bad-images': false, ...more });
 
 function run(name, more) {
-  return { name, path: `runs/${name}`, dataset: 'cub200', system: 'triplet-fanng-global-adaptive', settings: settings('triplet-fanng-global-adaptive', 1), finished: true, epochs_planned: 20, target_error: 0.6, paper: { rows: kPaper, row_of_system: 7 }, epochs: epochs({ seed: 1, upTo: 20, adaptive: true }), map: null, triplets: null, gallery: null, ...more };
+  return { name, path: `runs/${name}`, dataset: 'cub200', system: 'triplet-fanng-global-adaptive', settings: settings('triplet-fanng-global-adaptive', 1), finished: true, epochs_planned: 20, target_error: 0.6, paper: { rows: kPaper, row_of_system: 7 }, epochs: epochs({ seed: 1, upTo: 20, adaptive: true }), map: null, triplets: null, gallery: null, classes: null, choice: null, started: '2026-03-04T09:12:40Z', updated: '2026-03-04T11:47:02Z', ...more };
 }
 
 const wrap = (runs, more = {}) => ({ format: 1, generator: 'smartmine 0.1.0', refresh_seconds: null, problems: [], runs, ...more });
 
 const kOdd = (i) => ['</script><script>alert(1)</script>', '<img src=x onerror=alert(2)>', 'นกกระจอก บ้าน', '"quoted" & \'single\'', '麻雀 — tab\there', 'عصفور', 'a very long class name that goes on and on without any need for it at all, really'][i % 7] + (i > 6 ? ` ${i}` : '');
 
-/** @type {Record<'one' | 'three' | 'live' | 'odd' | 'bare' | 'none' | 'large', () => any>} */
+/** @type {Record<'one' | 'three' | 'seeds' | 'live' | 'odd' | 'bare' | 'none' | 'large', () => any>} */
 const makers = {
   /// One run with everything.
-  one: () => wrap([run('cub200-adaptive', { map: map(5, 1500, 30, true, 0, birdName), triplets: triplets(3, 5, [4, 8, 12, 16], birdName, 64, 0), gallery: gallery(4, 26, birdName, 64, 0) })]),
+  one: () => wrap([run('cub200-adaptive', { map: map(5, 1500, 30, true, 0, birdName), triplets: triplets(3, 5, [4, 8, 12, 16], birdName, 64, 0), gallery: gallery(4, 26, birdName, 64, 0, true, 30), classes: classes(6, 30, birdName), choice: kChoice })]),
   /// Three overlaid, one of them of another data set.
   three: () =>
     wrap([
-      run('cub200-adaptive', { map: map(5, 1500, 30, true, 0, birdName), triplets: triplets(3, 3, [4, 8, 12, 16], birdName, 64, 0), gallery: gallery(4, 14, birdName, 64, 0) }),
-      run('cub200-random', { system: 'triplet-global', settings: settings('triplet-global', 1, { 'target-error': 0.6 }), target_error: null, paper: { rows: kPaper, row_of_system: 3 }, epochs: epochs({ seed: 2, upTo: 20, adaptive: false, mined: false, gain: 0.03 }) }),
+      run('cub200-adaptive', { map: map(5, 1500, 30, true, 0, birdName), triplets: triplets(3, 3, [4, 8, 12, 16], birdName, 64, 0), gallery: gallery(4, 14, birdName, 64, 0, true, 30), classes: classes(6, 30, birdName) }),
+      run('cub200-random', { triplets: onlyRandom(triplets(4, 3, [4, 8], birdName, 64, 0)), gallery: gallery(5, 14, birdName, 64, 0, true, 30), classes: classes(7, 30, birdName), system: 'triplet-global', settings: settings('triplet-global', 1, { kappa: 8, 'target-error': 0.5 }), target_error: null, paper: { rows: kPaper, row_of_system: 3 }, epochs: epochs({ seed: 2, upTo: 20, adaptive: false, mined: false, gain: 0.03 }) }),
       run('glyphs-fanng-long-name-of-a-run-2', { dataset: 'glyphs', system: 'triplet-fanng', settings: settings('triplet-fanng', 3, { dataset: 'glyphs', backbone: 'small', epochs: 12 }), target_error: 0.5, paper: null, epochs_planned: 12, epochs: epochs({ seed: 3, upTo: 12, adaptive: false, start: 0.3, gain: 0.25, global: false, speed: 1.6 }), map: map(8, 600, 12, false, 0, (i) => `glyph ${i}`), gallery: gallery(9, 6, (i) => `glyph ${i}`, 64, 0, false) }),
     ]),
+  /// Two systems with three seeds each.
+  seeds: () =>
+    wrap(
+      ['triplet-fanng-global-adaptive', 'triplet-global'].flatMap((system, s) =>
+        [1, 2, 3].map((seed) => run(`${s ? 'random' : 'adaptive'}-${seed}`, { system, settings: settings(system, seed), target_error: s ? null : 0.6, paper: null, epochs: epochs({ seed: 10 * s + seed, upTo: 12, adaptive: !s, mined: !s, gain: s ? 0.03 : 0.07 }) })),
+      ),
+    ),
   /// Still going, with a damaged line; the page follows it.
   live: () => wrap([run('cub200-live', { finished: false, epochs: epochs({ seed: 1, upTo: 7, adaptive: true }) })], { refresh_seconds: 2, problems: ['runs/cub200-live/log.jsonl: line 7: not a line of a run\'s log: unexpected end of input', 'runs/cub200-live/config.toml: line 3: unknown setting <b>"kapa"</b>'] }),
   /// Names that would break a careless page.
@@ -234,7 +266,7 @@ const makers = {
     ]),
   none: () => wrap([], { problems: ['runs/nowhere: not a run directory: it has no config.toml'] }),
   /// As large as a run of 20 epochs on CUB-200-2011 may be.
-  large: () => wrap([run('cub200-full', { map: map(5, 5924, 100, true, 8, birdName), triplets: triplets(3, 8, [4, 8, 12, 16], birdName, 96, 6), gallery: gallery(4, 40, birdName, 96, 6) })]),
+  large: () => wrap([run('cub200-full', { map: map(5, 5924, 100, true, 8, birdName), triplets: triplets(3, 8, [4, 8, 12, 16], birdName, 96, 6), gallery: gallery(4, 40, birdName, 96, 6), classes: classes(6, 100, birdName) })]),
 };
 
 /** @type {typeof makers} */

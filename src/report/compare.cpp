@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "report/paper_tables.h"
+#include "report/strays.h"
 #include "report/run_files.h"
 #include "smartmine/core/error.h"
 #include "smartmine/run/config.h"
@@ -22,7 +23,7 @@ struct Column {
   const char* heading;
 };
 constexpr std::array kMetrics = {Column{"recall@1", "recall@1"}, Column{"recall@2", "recall@2"}, Column{"recall@4", "recall@4"},
-                                 Column{"recall@8", "recall@8"}, Column{"nmi", "NMI"}};
+                                 Column{"recall@8", "recall@8"}, Column{"nmi", "NMI"},           Column{"map@r", "MAP@R"}};
 struct Course {
   const char* name;
   const char* heading;
@@ -31,6 +32,7 @@ struct Course {
 constexpr std::array kCourses = {Course{"recall@1", "Recall@1 by epoch, %", 100},
                                  Course{"recall@8", "Recall@8 by epoch, %", 100},
                                  Course{"nmi", "NMI by epoch, %", 100},
+                                 Course{"map@r", "MAP@R by epoch, %", 100},
                                  Course{"training_error", "Training error by epoch, %", 100},
                                  Course{"validation_error", "Validation error by epoch, %", 100},
                                  Course{"kappa", "Kappa by epoch", 1}};
@@ -223,8 +225,8 @@ const PaperRow* paper_row(const RunGroup& group, const std::string& paper) {
   return nullptr;
 }
 
-// In per cent, in the order of kMetrics.
-std::array<double, kMetrics.size()> figures_of(const PaperRow& row) {
+// In per cent, in the order of kMetrics, as many as the paper has.
+std::array<double, 5> figures_of(const PaperRow& row) {
   return {row.recall_at_1, row.recall_at_2, row.recall_at_4, row.recall_at_8, row.nmi};
 }
 
@@ -246,6 +248,11 @@ std::string results_table(const Comparison& comparison, const std::string& paper
       const Spread* own = find(group.metrics, kMetrics[i].name);
       ours.push_back(own == nullptr ? "-" : mean_and_spread(*own, 100, 2));
       if (published == nullptr) continue;
+      if (i >= figures_of(*published).size()) {
+        theirs.emplace_back("");
+        difference.emplace_back("");
+        continue;
+      }
       theirs.push_back(fmt::format("{:.2f}", figures_of(*published)[i]));
       difference.push_back(own == nullptr ? "-" : fmt::format("{:+.2f}", 100 * own->mean - figures_of(*published)[i]));
     }
@@ -330,7 +337,7 @@ Comparison compare_runs(std::span<const std::filesystem::path> runs) {
   require_distinct(runs);
   Comparison comparison;
   std::vector<ReadRun> finished;
-  for (const std::filesystem::path& path : runs)
+  for (const std::filesystem::path& path : without_strays(runs, comparison.notes))
     if (auto run = read_finished(path, comparison.notes)) finished.push_back(std::move(*run));
   if (finished.empty()) {
     const std::string& why = comparison.notes.back();
@@ -381,7 +388,7 @@ std::string comparison_json(const Comparison& comparison, const ComparisonOption
     for (const auto& [name, spread] : group.metrics) json[name] = to_json(spread);
     json["seconds"] = to_json(group.seconds);
     if (const PaperRow* published = paper_row(group, options.paper)) {
-      for (std::size_t i = 0; i < kMetrics.size(); ++i) {
+      for (std::size_t i = 0; i < figures_of(*published).size(); ++i) {
         json["paper"][kMetrics[i].name] = figures_of(*published)[i] / 100;
         if (const Spread* own = find(group.metrics, kMetrics[i].name))
           json["difference"][kMetrics[i].name] = own->mean - figures_of(*published)[i] / 100;

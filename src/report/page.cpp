@@ -1,16 +1,21 @@
 #include "smartmine/report/page.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <set>
+#include <unordered_map>
 
+#include "report/gallery.h"
 #include "report/paper_tables.h"
 #include "report/run_files.h"
+#include "report/strays.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
 #include "smartmine/core/random.h"
@@ -22,10 +27,6 @@
 namespace smartmine {
 namespace {
 
-constexpr std::size_t kResults = 8;        // shown of a query, and neighbours of a point
-constexpr std::size_t kWorstQueries = 24;  // of the gallery
-constexpr std::size_t kWorstOfAClass = 2;  // so that they are not all of one class
-constexpr std::size_t kOtherQueries = 12;  // from better places, to compare with
 constexpr std::size_t kThumbnail = 32;     // pixels a side; a multiple of 16, so that JPEG does not smear one into the next
 constexpr std::size_t kSheetColumns = 64;
 constexpr std::size_t kSheetImages = kSheetColumns * kSheetColumns;
@@ -33,82 +34,6 @@ constexpr int kSheetQuality = 75;
 
 // Digits that nobody can see are a good part of the page.
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
-
-Json image_of(const EvaluatedSplit& split, std::size_t row) {
-  const auto file = split.image(row);
-  return file.empty() ? Json() : Json(jpeg_data_uri(file));
-}
-
-Json picture_of(const EvaluatedSplit& split, std::size_t row) {
-  return {{"name", split.names.empty() ? fmt::format("image {}", row) : split.names[row]},
-          {"class", split.class_names[split.classes[row]]},
-          {"image", image_of(split, row)}};
-}
-
-// A query of the gallery and how bad it is.
-struct Query {
-  std::uint32_t row = 0;
-  std::size_t correct = 0;
-  std::size_t possible = 0;
-  float nearest_wrong = std::numeric_limits<float>::infinity();
-};
-
-std::vector<Query> ordered_queries(const EvaluatedSplit& split, const NeighborLists& lists) {
-  std::vector<std::size_t> class_sizes(split.class_names.size());
-  for (const std::uint32_t label : split.classes) ++class_sizes[label];
-  const std::size_t results = std::min(kResults, lists.neighbors());
-  std::vector<Query> queries;
-  for (std::uint32_t row = 0; row < lists.size(); ++row) {
-    Query query{.row = row, .possible = std::min(results, class_sizes[split.classes[row]] - 1)};
-    if (query.possible == 0) continue;  // alone in its class, it can find nothing
-    for (std::size_t k = 0; k < results; ++k) {
-      if (split.classes[lists.ids(row)[k]] == split.classes[row])
-        ++query.correct;
-      else
-        query.nearest_wrong = std::min(query.nearest_wrong, lists.distances(row)[k]);
-    }
-    queries.push_back(query);
-  }
-  std::sort(queries.begin(), queries.end(), [](const Query& a, const Query& b) {
-    const std::size_t left = a.correct * b.possible;  // shares of what is possible, without dividing
-    const std::size_t right = b.correct * a.possible;
-    if (left != right) return left < right;
-    if (a.nearest_wrong != b.nearest_wrong) return a.nearest_wrong < b.nearest_wrong;
-    return a.row < b.row;
-  });
-  return queries;
-}
-
-Json gallery_of(const EvaluatedSplit& split, const NeighborLists& lists) {
-  const std::vector<Query> queries = ordered_queries(split, lists);
-  if (queries.empty()) return {};
-  std::set<std::size_t> chosen;
-  for (const std::size_t most : {kWorstOfAClass, queries.size()}) {
-    std::vector<std::size_t> of_class(split.class_names.size());
-    for (const std::size_t place : chosen) ++of_class[split.classes[queries[place].row]];
-    for (std::size_t place = 0; place < queries.size() && chosen.size() < kWorstQueries; ++place)
-      if (!chosen.contains(place) && of_class[split.classes[queries[place].row]]++ < most) chosen.insert(place);
-  }
-  for (std::size_t i = 1; i <= kOtherQueries; ++i) chosen.insert(i * (queries.size() - 1) / kOtherQueries);
-
-  Json shown = Json::array();
-  for (const std::size_t place : chosen) {
-    const Query& query = queries[place];
-    Json json = picture_of(split, query.row);
-    json["correct"] = query.correct;
-    json["possible"] = query.possible;
-    json["results"] = Json::array();
-    for (std::size_t k = 0; k < std::min(kResults, lists.neighbors()); ++k) {
-      const std::uint32_t other = lists.ids(query.row)[k];
-      Json result = picture_of(split, other);
-      result["distance"] = rounded(lists.distances(query.row)[k]);
-      result["right"] = split.classes[other] == split.classes[query.row];
-      json["results"].push_back(std::move(result));
-    }
-    shown.push_back(std::move(json));
-  }
-  return {{"epoch", split.epoch}, {"queries", std::move(shown)}};
-}
 
 /// Small images of the points on few large ones. An image that cannot be decoded leaves its place grey.
 Json thumbnails(const EvaluatedSplit& split, std::span<const std::uint32_t> points, unsigned threads) {
@@ -188,26 +113,75 @@ Json map_of(const EvaluatedSplit& split, std::span<const std::uint32_t> points, 
           {"thumbnails", thumbnails(split, points, options.threads)}};
 }
 
-/// The map and the gallery: both are about the neighbours of the evaluated images.
-void add_neighborhoods(Json& run, const EvaluatedSplit& split, const PageOptions& options, const Progress& progress) {
+/// A run as far as it is read, and the neighbours of its evaluated images.
+struct ReadRun {
+  Json json;
+  std::optional<EvaluatedSplit> split;  // with at least two images
+  NeighborLists lists;                  // long enough for the map, if that shows all images
+  GalleryRows queries;
+};
+
+std::size_t neighbors_for_map(std::size_t points, const PageOptions& options) {
+  return options.map && points > 1 ? std::max(kResults, tsne_neighbors(points, options.tsne)) : 0;
+}
+
+NeighborLists lists_of(const Rows& rows, std::size_t neighbors, const PageOptions& options, const Progress& progress) {
+  return ExactKnn({.neighbors = std::min(neighbors, rows.size() - 1), .threads = options.tsne.threads}).neighbors(rows, progress).lists;
+}
+
+void find_neighbors(ReadRun& run, const PageOptions& options, const Progress& progress) {
+  const Rows& rows = run.split->embeddings.rows();
+  const std::size_t for_map = rows.size() <= options.map_points ? neighbors_for_map(rows.size(), options) : 0;
+  run.lists = lists_of(rows, std::max(kResults, for_map), options, progress);
+  run.queries = choose_queries(*run.split, run.lists, options.tsne.seed);
+}
+
+/// A query of one run is one of every run with the same images, so that they can stand side by side.
+void share_queries(std::span<ReadRun> runs) {
+  for (ReadRun& run : runs)
+    for (ReadRun& other : runs)
+      if (&run != &other && run.split && other.split && same_images(*run.split, *other.split))
+        for (const auto& [row, sets] : run.queries) other.queries.try_emplace(row);
+}
+
+/// The map, the gallery and the classes: all about the neighbours of the evaluated images.
+void add_neighborhoods(ReadRun& run, const PageOptions& options, const Progress& progress) {
+  const EvaluatedSplit& split = *run.split;
   const Rows& rows = split.embeddings.rows();
-  if (rows.size() < 2) return;
-  const unsigned threads = options.tsne.threads;
-  const auto lists_of = [&](const Rows& of, std::size_t neighbors) {
-    return ExactKnn({.neighbors = std::min(neighbors, of.size() - 1), .threads = threads}).neighbors(of, progress).lists;
-  };
+  run.json["gallery"] = gallery_of(split, run.lists, run.queries, options.tsne.threads);
+  run.json["classes"] = classes_of(split, run.lists);
   const auto points = points_of_map(rows.size(), options.map_points, options.tsne.seed);
-  const bool all = points.size() == rows.size();
-  const std::size_t for_map = options.map && points.size() > 1 ? std::max(kResults, tsne_neighbors(points.size(), options.tsne)) : 0;
-  const NeighborLists lists = lists_of(rows, all ? std::max(kResults, for_map) : kResults);
-  run["gallery"] = gallery_of(split, lists);
+  const std::size_t for_map = neighbors_for_map(points.size(), options);
   if (for_map == 0) return;
-  if (all) {
-    run["map"] = map_of(split, points, rows, lists, options.tsne, progress);
+  Json& map = run.json["map"];
+  if (points.size() == rows.size()) {
+    map = map_of(split, points, rows, run.lists, options.tsne, progress);
   } else {
     const Embeddings some = some_rows(rows, points);
-    run["map"] = map_of(split, points, some.rows(), lists_of(some.rows(), for_map), options.tsne, progress);
+    map = map_of(split, points, some.rows(), lists_of(some.rows(), for_map, options, progress), options.tsne, progress);
   }
+  for (const Json& epoch : run.json["epochs"])
+    if (epoch["epoch"] == map["epoch"] && epoch.contains("evaluated_on")) map["evaluated_on"] = epoch["evaluated_on"];
+}
+
+/// When a file was last written, as text in UTC; null if nobody knows.
+Json time_of(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(file, error);
+  if (error) return {};
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(std::chrono::file_clock::to_sys(written));
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)));
+}
+
+/// What was chosen on held-out classes; null where the run says nothing of it.
+Json choice_of(const std::filesystem::path& run, Problems& problems) {
+  const std::filesystem::path path = run / "choice.json";
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {};
+  Json choice = Json::parse(file, nullptr, false);
+  if (choice.is_object()) return choice;
+  problems.push_back(fmt::format("{}: damaged: not a JSON object; left out", path.string()));
+  return {};
 }
 
 Json paper_of(const std::string& dataset, const std::string& system) {
@@ -244,7 +218,7 @@ Json target_error_of(const std::vector<Json>& log, const std::string& system, co
   return traits != nullptr && traits->adaptive ? setting : Json();
 }
 
-Json read_run(const std::filesystem::path& path, const PageOptions& options, const Progress& progress, Problems& problems) {
+ReadRun read_run(const std::filesystem::path& path, const PageOptions& options, const Progress& progress, Problems& problems) {
   const Json settings = read_settings(path, problems);
   std::vector<Json> log = read_log(path, problems);
   const auto text = [&](const char* name) { return settings.contains(name) && settings[name].is_string() ? settings[name] : Json(); };
@@ -263,17 +237,51 @@ Json read_run(const std::filesystem::path& path, const PageOptions& options, con
            {"epochs_planned", planned},
            {"target_error", target_error_of(log, system_name, number("target-error"))},
            {"paper", dataset.is_null() ? Json() : paper_of(dataset.get<std::string>(), system_name)},
-           {"epochs", nullptr},
+           {"started", time_of(path / "config.toml")},
+           {"updated", time_of(path / "log.jsonl")},
+           {"choice", choice_of(path, problems)},
+           {"epochs", std::move(log)},
            {"map", nullptr},
            {"triplets", read_triplets(path, last, problems)},
+           {"classes", nullptr},
            {"gallery", nullptr}};
-  if (const auto split = read_evaluated(path, last, problems)) add_neighborhoods(run, *split, options, progress);
-  if (!run["map"].is_null())
-    for (const Json& epoch : log)
-      if (epoch["epoch"] == run["map"]["epoch"] && epoch.contains("evaluated_on")) run["map"]["evaluated_on"] = epoch["evaluated_on"];
-  run["epochs"] = std::move(log);
-  return run;
+  ReadRun read{.json = std::move(run), .split = read_evaluated(path, last, problems), .lists = {}, .queries = {}};
+  if (read.split && read.split->embeddings.rows().size() < 2) read.split.reset();
+  if (read.split) find_neighbors(read, options, progress);
+  return read;
 }
+
+/// Pictures of all runs, each once: runs of one data set share most of theirs.
+class Pictures {
+ public:
+  /// Takes the pictures out of `json` and leaves their numbers in their places.
+  void collect(Json& json) {
+    if (json.is_object()) {
+      for (auto& [name, value] : json.items()) {
+        if (name == "image")
+          take(value);
+        else if (name == "sheets")
+          for (Json& sheet : value) take(sheet);
+        else
+          collect(value);
+      }
+    } else if (json.is_array()) {
+      for (Json& each : json) collect(each);
+    }
+  }
+
+  Json list = Json::array();
+
+ private:
+  void take(Json& picture) {
+    if (!picture.is_string()) return;
+    const auto [place, fresh] = known_.try_emplace(picture.get<std::string>(), list.size());
+    if (fresh) list.push_back(std::move(picture));
+    picture = place->second;
+  }
+
+  std::unordered_map<std::string, std::size_t> known_;
+};
 
 /// Nothing in it ends the script element it stands in, or a line of JavaScript.
 std::string safe_in_script(const std::string& json) {
@@ -303,23 +311,34 @@ void PageOptions::validate() const {
   tsne.validate();
 }
 
-PageData page_data(std::span<const std::filesystem::path> runs, const PageOptions& options, const Progress& progress) {
+PageData page_data(std::span<const std::filesystem::path> paths, const PageOptions& options, const Progress& progress) {
   options.validate();
-  require_distinct(runs);
+  require_distinct(paths);
+  PageData data;
+  const std::vector<std::filesystem::path> runs = without_strays(paths, data.problems);
   for (const std::filesystem::path& run : runs) {  // before any of them takes its time
     Problems none;
     read_settings(run, none);
   }
-  PageData data;
+  std::vector<ReadRun> read;
+  for (const std::filesystem::path& run : runs) read.push_back(read_run(run, options, progress, data.problems));
+  share_queries(read);
   Json list = Json::array();
-  for (const std::filesystem::path& run : runs) list.push_back(read_run(run, options, progress, data.problems));
-  for (std::size_t i = 0; i < list.size(); ++i)
-    for (std::size_t j = 0; j < list.size(); ++j)
-      if (i != j && folder_name(runs[i]) == folder_name(runs[j])) list[i]["name"] = list[i]["path"];
+  Pictures pictures;
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    ReadRun& run = read[i];
+    if (run.split) add_neighborhoods(run, options, progress);
+    for (const char* part : {"map", "triplets", "gallery"}) pictures.collect(run.json[part]);
+    for (std::size_t j = 0; j < runs.size(); ++j)
+      if (i != j && folder_name(runs[i]) == folder_name(runs[j])) run.json["name"] = run.json["path"];
+    list.push_back(std::move(run.json));
+    run = {};
+  }
   const Json json{{"format", 1},
                   {"generator", options.generator},
                   {"refresh_seconds", options.refresh_seconds > 0 ? Json(options.refresh_seconds) : Json()},
                   {"problems", data.problems},
+                  {"pictures", std::move(pictures.list)},
                   {"runs", std::move(list)}};
   // Names of files may be no text at all; what is none is replaced.
   data.json = safe_in_script(json.dump(-1, ' ', false, Json::error_handler_t::replace));

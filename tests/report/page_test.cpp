@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "report/made_run.h"
 #include "smartmine/core/error.h"
+#include "smartmine/core/vector_files.h"
 #include "smartmine/graph/exact_knn.h"
 
 namespace smartmine {
@@ -100,7 +105,10 @@ TEST_F(Page, OfAFinishedRunHasEverything) {
   EXPECT_EQ(anchor.at("epochs").at(1).at("epoch"), 4);
   EXPECT_EQ(anchor.at("epochs").at(1).at("kappa"), 2.5);
   EXPECT_EQ(anchor.at("epochs").at(1).at("mined").at(0).at("positive").at("distance"), 0.5);
-  EXPECT_THAT(anchor.at("image").get<std::string>(), HasSubstr("data:image/jpeg;base64,/9j/"));
+  EXPECT_THAT(json.at("pictures").at(anchor.at("image").get<std::size_t>()).get<std::string>(), HasSubstr("data:image/jpeg;base64,/9j/"));
+  EXPECT_THAT(run.at("started").get<std::string>(), testing::MatchesRegex("20[0-9]+-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+Z"));
+  EXPECT_GE(run.at("updated").get<std::string>(), run.at("started").get<std::string>());
+  EXPECT_TRUE(run.at("choice").is_null());
 }
 
 TEST_F(Page, ShowsTheWorstQueriesFirstWithTheirTrueNeighbors) {
@@ -124,7 +132,10 @@ TEST_F(Page, ShowsTheWorstQueriesFirstWithTheirTrueNeighbors) {
     EXPECT_GE(static_cast<double>(right), before);
     before = static_cast<double>(right);
   }
-  EXPECT_EQ(queries.size(), 27U);  // the 24 worst, and three of the twelve others that are not among them
+  std::map<std::string, std::size_t> sets;
+  for (const Json& query : queries)
+    for (const Json& set : query.at("sets")) ++sets[set.get<std::string>()];
+  EXPECT_EQ(sets, (std::map<std::string, std::size_t>{{"class", 5}, {"random", 24}, {"worst", 24}}));
   // The map's neighbours are the same.
   const Json& map = json.at("runs").at(0).at("map");
   for (const Json& query : queries) {
@@ -132,6 +143,99 @@ TEST_F(Page, ShowsTheWorstQueriesFirstWithTheirTrueNeighbors) {
     const auto first = map.at("neighbors").at(static_cast<std::size_t>(at)).at(0).get<std::size_t>();
     EXPECT_EQ(map.at("names").at(first), query.at("results").at(0).at("name"));
   }
+}
+
+TEST_F(Page, NamesTheNearestTrueMatchOfAQueryAndItsRank) {
+  make_run(root_ / "run", {.classes = 60, .images_of_class = 2, .dimension = 2});
+  const Json run = data({"run"}).at("runs").at(0);
+  const auto rows = read_embeddings(root_ / "run/embeddings/epoch-0004.npy");
+  const auto labels = read_labels(root_ / "run/embeddings/labels.npy");
+  std::size_t beyond = 0;
+  for (const Json& query : run.at("gallery").at("queries")) {
+    const auto row = query.at("row").get<std::size_t>();
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t other = 0; other < labels.size(); ++other) {
+      double distance = 0;
+      for (std::size_t i = 0; i < rows.rows().dimension(); ++i)
+        distance += std::pow(static_cast<double>(rows.rows()[row][i]) - rows.rows()[other][i], 2);
+      if (other != row) order.emplace_back(distance, other);
+    }
+    std::sort(order.begin(), order.end());
+    const auto match = std::find_if(order.begin(), order.end(), [&](const auto& each) { return labels[each.second] == labels[row]; });
+    EXPECT_EQ(query.at("match").at("rank").get<long>(), match - order.begin() + 1);
+    EXPECT_EQ(query.at("match").at("name"), run.at("map").at("names").at(match->second));
+    EXPECT_NEAR(query.at("match").at("distance").get<double>(), match->first, 1e-3);
+    beyond += query.at("match").at("rank") > 8 ? 1 : 0;
+  }
+  EXPECT_GT(beyond, 0U);  // beyond the results that are shown
+}
+
+TEST_F(Page, CountsHubsHitsAndConfusionsOverAllImages) {
+  make_run(root_ / "run", {.classes = 6, .images_of_class = 7});
+  const Json run = data({"run"}).at("runs").at(0);
+  const Json& map = run.at("map");
+  std::map<std::string, std::size_t> wrong;  // how often an image stands in the list of another class
+  std::vector<std::size_t> hits(6);
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> confused;
+  for (std::size_t i = 0; i < 42; ++i) {
+    const auto label = map.at("label").at(i).get<std::size_t>();
+    for (const Json& other : map.at("neighbors").at(i))
+      if (map.at("label").at(other.get<std::size_t>()) != label) ++wrong[map.at("names").at(other.get<std::size_t>()).get<std::string>()];
+    const auto found = map.at("label").at(map.at("neighbors").at(i).at(0).get<std::size_t>()).get<std::size_t>();
+    if (found == label)
+      ++hits[label];
+    else
+      ++confused[{label, found}];
+  }
+  const Json& hubs = run.at("gallery").at("hubs");
+  ASSERT_EQ(hubs.size(), 12U);
+  std::size_t before = 1000;
+  for (const Json& hub : hubs) {
+    EXPECT_EQ(hub.at("wrong").get<std::size_t>(), wrong[hub.at("name").get<std::string>()]);
+    EXPECT_LE(hub.at("wrong").get<std::size_t>(), before);
+    before = hub.at("wrong").get<std::size_t>();
+    EXPECT_EQ(hub.at("queries").size(), std::min<std::size_t>(8, before));
+    for (const Json& query : hub.at("queries")) EXPECT_NE(query.at("class"), hub.at("class"));
+  }
+  const Json& classes = run.at("classes");
+  EXPECT_EQ(classes.at("hits"), Json(hits));
+  EXPECT_EQ(classes.at("images"), Json(std::vector<int>(6, 7)));
+  EXPECT_EQ(classes.at("names"), map.at("classes"));
+  std::size_t told = 0;
+  for (std::size_t label = 0; label < 6; ++label)
+    for (const Json& pair : classes.at("confused").at(label)) {
+      EXPECT_EQ(pair.at(1).get<std::size_t>(), (confused[{label, pair.at(0).get<std::size_t>()}]));
+      ++told;
+    }
+  EXPECT_EQ(told, confused.size());
+}
+
+TEST_F(Page, SharesQueriesAndPicturesBetweenRunsOfTheSameImages) {
+  make_run(root_ / "a", {.classes = 12, .images_of_class = 8});
+  make_run(root_ / "b", {.classes = 12, .images_of_class = 8});
+  make_run(root_ / "other", {.classes = 11, .images_of_class = 8});
+  const std::size_t alone = data({"a"}).at("pictures").size();
+  const Json json = data({"a", "b", "other"});
+  const auto rows = [&](std::size_t run) {
+    std::set<std::size_t> found;
+    for (const Json& query : json.at("runs").at(run).at("gallery").at("queries")) found.insert(query.at("row").get<std::size_t>());
+    return found;
+  };
+  EXPECT_EQ(rows(0), rows(1));
+  EXPECT_NE(rows(0), rows(2));
+  EXPECT_LE(data({"a", "b"}).at("pictures").size(), alone + 1);  // b's embeddings and pictures are those of a
+  EXPECT_EQ(json.at("runs").at(0).at("map").at("thumbnails"), json.at("runs").at(1).at("map").at("thumbnails"));
+}
+
+TEST_F(Page, PassesOnWhatWasChosenAndNamesItsDamage) {
+  make_run(root_ / "run");
+  const Json choice{{"summary", "the third of nine"}, {"trials", Json::array({Json{{"name", "a"}, {"recall@1", 0.5}}})}};
+  write_file(root_ / "run/choice.json", choice.dump());
+  EXPECT_EQ(data({"run"}).at("runs").at(0).at("choice"), choice);
+  EXPECT_THAT(problems_, IsEmpty());
+  write_file(root_ / "run/choice.json", "[1, 2");
+  EXPECT_TRUE(data({"run"}).at("runs").at(0).at("choice").is_null());
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("choice.json: damaged: not a JSON object; left out")));
 }
 
 TEST_F(Page, DrawsARunThatIsStillGoingAsFarAsItIs) {

@@ -29,7 +29,8 @@ struct PageData {
 };
 
 /// Reads run directories, finished or not, old or new, and makes the data of one report of them. Damaged files and lines are left out and
-/// named. Throws IoError for a directory that is none of a run, InvalidArgument if one is given twice.
+/// named, and so is what is no run among several paths. Throws IoError for a path that does not exist and if none is a run, InvalidArgument
+/// if one is given twice.
 PageData page_data(std::span<const std::filesystem::path> runs, const PageOptions& options, const Progress& progress = {});
 
 /// A page with the data in its place: the `null` of <script id="report-data" type="application/json">null</script>.

@@ -1,8 +1,8 @@
 import { kShare, ticks } from '../axis';
-import { color } from '../palette';
+import { ink } from '../palette';
 import { epochStackPanel, linePanel, Panel, runPicker, stackItem, stackKey, swatch, tooltip, valueAxis, type StackPart } from '../chart';
 import type { Epoch, Run } from '../data';
-import { duration, kindShare, kTripletKinds, lossParts, metric, percent, stageNames, stageTotal, toCsv, totalSeconds, tripletShare } from '../derive';
+import { duration, kindShare, kTripletKinds, lossParts, metric, metricName, percent, stageNames, stageTotal, toCsv, totalSeconds, tripletShare } from '../derive';
 import { h, type Child } from '../dom';
 import type { State } from '../state';
 import { nothing, section, type Section } from './section';
@@ -12,15 +12,19 @@ const has = (state: State, pick: (epoch: Epoch) => number | null): boolean => st
 const grid = (...panels: (Panel | null)[]): HTMLElement => h('div.grid', {}, ...panels.map((panel) => panel?.element));
 
 export function retrieval(state: State, tools: Child[]): Section {
-  const line = (name: string, title: string, wide: boolean) => linePanel(state, { id: name, title, unit: 'percent', pick: metric(name), wide, height: wide ? 260 : 190 });
+  const line = (name: string, wide: boolean) => linePanel(state, { id: name, title: metricName(name), unit: 'percent', pick: metric(name), wide, height: wide ? 260 : 190 });
   const any = has(state, metric('recall@1')) || has(state, metric('nmi'));
+  const ranked = (): HTMLElement[] => {
+    const known = ['map@r', 'r_precision'].filter((name) => has(state, metric(name)));
+    return known.length > 0 ? [h('div.grid.pairs', {}, ...known.map((name) => line(name, false).element))] : [];
+  };
   return section(
     'retrieval',
     'Retrieval',
-    'How often one of an image’s K nearest others shows its class, and how well clusters match classes (NMI). Epoch 0 is the untrained network.',
+    'How often one of an image’s K nearest others shows its class, how well clusters match classes (NMI), and how the whole class is ranked (MAP@R, R-precision). Epoch 0 is before training.',
     tools,
     any
-      ? h('div', {}, h('div.grid.halves', {}, line('recall@1', 'Recall@1', true).element, line('nmi', 'NMI', true).element), h('div.grid.thirds', {}, ...[2, 4, 8].map((k) => line(`recall@${k}`, `Recall@${k}`, false).element)))
+      ? h('div', {}, h('div.grid.halves', {}, line('recall@1', true).element, line('nmi', true).element), h('div.grid.thirds', {}, ...[2, 4, 8].map((k) => line(`recall@${k}`, false).element)), ...ranked())
       : nothing('No evaluation has been logged yet.'),
   );
 }
@@ -34,6 +38,7 @@ export function training(state: State): Section {
     of('training-error', 'Training error', 'percent', (epoch) => epoch.training_error, 'Share of the loss’s terms above 0', target),
     of('validation-error', 'Validation error', 'percent', (epoch) => epoch.validation_error, 'Random triplets of the evaluated split that violate the margin'),
     of('kappa', 'Kappa', 'number', (epoch) => epoch.kappa, 'Neighbours nearer than kappa times the first positive are left out'),
+    of('learning-rate', 'Learning rate', 'number', (epoch) => epoch.learning_rate, 'In the middle of the epoch'),
     of('loss', 'Loss', 'number', (epoch) => epoch.loss, 'Mean over the steps'),
     ...(parts.length > 1 ? parts.map((part) => of(`loss-${part}`, `Loss: ${part}`, 'number', (epoch) => epoch.loss_parts[part] ?? null, 'Part of the loss')) : []),
   ];
@@ -45,7 +50,7 @@ export function mining(state: State): Section {
   const lead = 'How many triplets came from the neighbour lists, and how many fell back to random ones because the lists held nothing usable.';
   if (!state.runs.some(mines)) return section('mining', 'Mining', lead, [], nothing('None of these runs has mined triplets so far.'));
   const parts = (run: Run): StackPart[] =>
-    kTripletKinds.map((kind, i) => ({ key: kind.key, name: kind.name, color: [0, 5, 2, 1, 4, 3, 6][i], decal: i })).filter((part) => run.epochs.some((epoch) => (epoch.mining?.[part.key] ?? 0) > 0));
+    kTripletKinds.map((kind, i) => ({ key: kind.key, name: kind.name, color: i, decal: i })).filter((part) => run.epochs.some((epoch) => (epoch.mining?.[part.key] ?? 0) > 0));
   return section(
     'mining',
     'Mining',
@@ -71,7 +76,7 @@ export function mining(state: State): Section {
 }
 
 // Parts of a stack keep their look whichever run is shown.
-const stages = (state: State): StackPart[] => stageNames(state.runs).map((name, i) => ({ key: name, name, color: [0, 5, 1, 3, 4, 2, 6][i % 7], decal: i }));
+const stages = (state: State): StackPart[] => stageNames(state.runs).map((name, i) => ({ key: name, name, color: i, decal: i }));
 
 export function time(state: State): Section {
   const timed = (run: Run) => run.epochs.some((epoch) => Object.keys(epoch.stage_seconds).length > 0);
@@ -104,7 +109,9 @@ function totals(state: State, parts: StackPart[]): Panel {
     title: 'Time of the runs',
     note: 'All epochs so far',
     after: ['runs'],
-    height: Math.max(150, 46 + 34 * state.runs.length),
+    gist: () => state.shown.map((run) => `${run.name}: ${duration(totalSeconds(run))}.`).join(' '),
+    stops: () => 0,
+    height: Math.max(150, 46 + 40 * state.runs.length),
     legend: () => parts.map((part) => stackKey(part)),
     csv: () => toCsv([['run', ...parts.map((part) => part.name)], ...state.shown.map((run) => [run.name, ...parts.map((part) => stageTotal(run, part.key))])]),
     option: () => {
@@ -113,13 +120,13 @@ function totals(state: State, parts: StackPart[]): Panel {
       const byName = new Map(drawn.map((run) => [run.index, run]));
       const axis = valueAxis('seconds', ticks(drawn.map((run) => totalSeconds(run) ?? 0), { zero: true, time: true, count: 3 }));
       return {
-        grid: { left: 104, right: 30, top: 6, bottom: 26, outerBoundsMode: 'none' },
+        grid: { left: 148, right: 30, top: 6, bottom: 26, outerBoundsMode: 'none' },
         tooltip: {
           ...tooltip((index) => {
             const run = byName.get(index);
             if (!run) return null;
             const rows = parts.map((part) => ({ swatch: stackKey({ ...part, name: '' }) as Child, name: part.name, value: duration(stageTotal(run, part.key)) }));
-            return { head: run.name, rows: [...rows, { swatch: swatch({ color: color(6) }, 0), name: 'all', value: duration(totalSeconds(run)) }] };
+            return { head: run.name, rows: [...rows, { swatch: swatch({ color: ink().muted }, 0), name: 'all', value: duration(totalSeconds(run)) }] };
           }),
           axisPointer: { type: 'shadow', shadowStyle: { opacity: 0.12 } },
         },
@@ -129,7 +136,7 @@ function totals(state: State, parts: StackPart[]): Panel {
           data: drawn.map((run) => String(run.index)),
           axisLine: { show: false },
           axisTick: { show: false },
-          axisLabel: { ...axis.axisLabel, formatter: (index: string) => byName.get(Number(index))?.name ?? '', width: 92, overflow: 'truncate' },
+          axisLabel: { ...axis.axisLabel, formatter: (index: string) => byName.get(Number(index))?.name ?? '', width: 138, overflow: 'break', lineHeight: 13 },
         },
         series: parts.map((part) => ({
           type: 'bar' as const,

@@ -1,17 +1,18 @@
 import { ticks } from '../axis';
-import { Panel, swatch, tooltip, valueAxis, kFont } from '../chart';
+import { axisTitle, Panel, sentence, swatch, tooltip, valueAxis, kFont, type Tip } from '../chart';
 import type { Epoch, Run } from '../data';
-import { decimal, histogramEnd, histogramEpochs, median, overlap, percent, shares, toCsv, total } from '../derive';
+import { decimal, histogramEnd, histogramEpochs, histogramTop, median, overlap, percent, shares, toCsv, total } from '../derive';
 import { h } from '../dom';
-import { color, ink } from '../palette';
+import { ink, otherClass, sameClass } from '../palette';
 import type { State } from '../state';
 import { nothing, section, type Section } from './section';
 
 const kLead =
-  'Squared distances to the anchor of the triplets an epoch trained on. Mined triplets are hard on purpose: their negatives lie as near as their positives. Thin lines are the first epoch.';
+  'Squared distances to the anchor of the triplets an epoch trained on. Mined triplets are hard on purpose: their negatives lie as near as their positives. Thin lines are the first epoch. All runs have one scale.';
 
-const positive = () => ({ color: color(0), dash: null as number[] | null });
-const negative = () => ({ color: color(1), dash: [7, 4] as number[] | null });
+// Never a run's colour: grey is the same class, crimson another one, here as everywhere on the page.
+const positive = () => ({ color: sameClass(), dash: null as number[] | null });
+const negative = () => ({ color: otherClass(), dash: [2, 2] as number[] | null });
 
 export function distances(state: State): Section {
   const epochs = histogramEpochs(state.runs);
@@ -56,7 +57,7 @@ export function distances(state: State): Section {
   const key = h('div.key');
   const holder = h(state.runs.length > 2 ? 'div.grid.thirds' : 'div.grid');
   const drawKey = () =>
-    key.replaceChildren(h('span.key-item', {}, swatch(positive()), 'positives'), h('span.key-item', {}, swatch(negative()), 'negatives'));
+    key.replaceChildren(h('span.key-item', {}, swatch(positive()), 'positives, same class'), h('span.key-item', {}, swatch(negative()), 'negatives, another class'));
   drawKey();
   for (const run of state.runs) if (run.epochs.some((epoch) => epoch.distances)) holder.append(histogramPanel(state, run, current).element);
   const hide = () => {
@@ -78,8 +79,8 @@ const two = (value: number | null): string => (value === null ? '–' : value.to
 
 function histogramPanel(state: State, run: Run, current: () => number): Panel {
   const having = run.epochs.filter((epoch) => epoch.distances);
-  const end = histogramEnd(run);
-  const top = having.reduce((most, { distances }) => Math.max(most, ...shares(distances!.positive), ...shares(distances!.negative)), 0);
+  const end = histogramEnd(state.runs);
+  const top = histogramTop(state.runs);
   // A run that ended earlier shows its end.
   const at = (): Epoch | null => having.filter((epoch) => epoch.epoch <= current()).pop() ?? null;
   const steps = (counts: number[], max: number): [number, number][] => {
@@ -88,6 +89,20 @@ function histogramPanel(state: State, run: Run, current: () => number): Panel {
     return result.filter(([x]) => x <= end);
   };
   const alone = state.runs.length === 1;
+  const tipAt = (epoch: Epoch, x: number): Tip => {
+    const { positive: same, negative: other, max } = epoch.distances!;
+    const bins = same.length || other.length;
+    const bin = Math.min(bins - 1, Math.max(0, Math.floor((x / max) * bins)));
+    const share = (counts: number[]) => (total(counts) > 0 && counts[bin] !== undefined ? `${percent(counts[bin] / total(counts), 2)} (${counts[bin].toLocaleString('en')})` : '–');
+    return {
+      head: `${decimal((bin * max) / bins)} to ${decimal(((bin + 1) * max) / bins)}`,
+      rows: [
+        { swatch: swatch(positive(), 18), name: 'positives', value: share(same) },
+        { swatch: swatch(negative(), 18), name: 'negatives', value: share(other) },
+      ],
+    };
+  };
+  const middle = (epoch: Epoch, stop: number): number => ((stop + 0.5) * epoch.distances!.max) / (epoch.distances!.positive.length || 1);
   return new Panel(state, {
     id: `distances-${run.index}`,
     title: alone ? 'Squared distances' : run.name,
@@ -113,9 +128,13 @@ function histogramPanel(state: State, run: Run, current: () => number): Panel {
       ];
     },
     stops: () => at()?.distances!.positive.length ?? 0,
-    place: (stop) => {
-      const { positive: same, max } = at()!.distances!;
-      return ((stop + 0.5) * max) / same.length;
+    place: (stop) => middle(at()!, stop),
+    say: (stop) => sentence(tipAt(at()!, middle(at()!, stop))),
+    gist: () => {
+      const epoch = at();
+      if (!epoch) return '';
+      const { positive: same, negative: other, max } = epoch.distances!;
+      return `Epoch ${epoch.epoch}: medians ${two(median(same, max))} of positives and ${two(median(other, max))} of negatives, overlap ${percent(overlap(epoch.distances!))}.`;
     },
     option: () => {
       const epoch = at();
@@ -142,27 +161,13 @@ function histogramPanel(state: State, run: Run, current: () => number): Panel {
         silent: true,
       });
       return {
-        grid: { left: 50, right: 18, top: 10, bottom: 40, outerBoundsMode: 'none' },
-        tooltip: tooltip((x) => {
-          const bins = same.length || other.length;
-          const bin = Math.min(bins - 1, Math.max(0, Math.floor((x / max) * bins)));
-          const share = (counts: number[]) => (total(counts) > 0 && counts[bin] !== undefined ? `${percent(counts[bin] / total(counts), 2)} (${counts[bin].toLocaleString('en')})` : '–');
-          return {
-            head: `${decimal((bin * max) / bins)} to ${decimal(((bin + 1) * max) / bins)}`,
-            rows: [
-              { swatch: swatch(positive(), 18), name: 'positives', value: share(same) },
-              { swatch: swatch(negative(), 18), name: 'negatives', value: share(other) },
-            ],
-          };
-        }),
+        grid: { left: 50, right: 18, top: 10, bottom: 38, outerBoundsMode: 'none' },
+        tooltip: tooltip((x) => tipAt(epoch, x)),
         xAxis: {
           type: 'value',
           min: 0,
           max: end,
-          name: 'squared distance',
-          nameLocation: 'middle',
-          nameGap: 24,
-          nameTextStyle: { color: of.muted, fontSize: 11, fontFamily: kFont },
+          ...axisTitle('squared distance'),
           axisLine: { lineStyle: { color: of.rule } },
           axisTick: { show: false },
           splitLine: { show: false },

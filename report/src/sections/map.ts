@@ -1,16 +1,14 @@
 import { runPicker } from '../chart';
 import type { EmbeddingMap, Run } from '../data';
 import { neighborsRight, toCsv } from '../derive';
-import { announce, csvButton, h, named, svg, whenNear } from '../dom';
-import { color, ink, isDark, kMarkers, lookOfClass, type Marker } from '../palette';
+import { announce, csvButton, h, named, whenNear } from '../dom';
+import { ink, isDark, kMarkers, lookOfClass, otherClass, sameClass, type Marker } from '../palette';
 import type { MapView, State } from '../state';
-import { mark, Sheets } from './pictures';
+import { classList, className, classSays, classSwatch, hitSwatch, neighborsOf, pointName } from './map_side';
+import { Sheets } from './pictures';
 import { nothing, section, type Section } from './section';
 
 const kMaxZoom = 60;
-
-const className = (map: EmbeddingMap, label: number): string => map.classes[label] ?? (label < 0 ? 'no class' : `class ${label}`);
-const pointName = (map: EmbeddingMap, id: number): string => map.names?.[id] || `image ${id}`;
 
 function shape(context: CanvasRenderingContext2D, marker: Marker, x: number, y: number, r: number): void {
   context.beginPath();
@@ -28,12 +26,6 @@ function shape(context: CanvasRenderingContext2D, marker: Marker, x: number, y: 
     context.lineTo(x - r * 1.25, y);
     context.closePath();
   }
-}
-
-function classSwatch(label: number): SVGElement {
-  const look = lookOfClass(label);
-  const path = { circle: 'M2 7a5 5 0 1 0 10 0a5 5 0 1 0-10 0', rect: 'M2.5 2.5h9v9h-9z', triangle: 'M7 1.5l5.5 10h-11z', diamond: 'M7 1l6 6l-6 6l-6-6z' }[look.marker];
-  return svg('svg', { width: 14, height: 14, 'aria-hidden': 'true' }, svg('path', { d: path, fill: look.hollow ? 'none' : look.color, stroke: look.color, 'stroke-width': 1.6 }));
 }
 
 /// The map of one run on a canvas. Places are in units of the map's extent, [-1, 1], y downwards here.
@@ -93,6 +85,16 @@ class MapCanvas {
       });
   }
 
+  /// How many points have a nearest neighbour of their class (1), of another (0), or none (2).
+  count(kind: number): number {
+    return this.right.reduce((sum, each) => sum + (each === kind ? 1 : 0), 0);
+  }
+
+  /// At once, for paper.
+  paintNow(): void {
+    this.paint();
+  }
+
   /// Where a point is on the canvas; also for tests.
   place(id: number): [number, number] {
     const unit = this.unit();
@@ -138,6 +140,8 @@ class MapCanvas {
     this.view = { zoom: this.view.zoom, x: keep(x), y: keep(y) };
     this.state.saved.mapView = this.view.zoom === 1 ? null : this.view;
     this.state.keep();
+    // What was under the pointer is elsewhere now.
+    this.hide();
     // Unzoomed, a finger on the map scrolls the page.
     this.canvas.style.touchAction = this.view.zoom > 1 ? 'none' : 'pan-y';
     this.draw();
@@ -206,6 +210,7 @@ class MapCanvas {
         if (!event.ctrlKey && !event.metaKey && document.activeElement !== canvas) return;
         event.preventDefault();
         this.zoomBy(Math.exp(-event.deltaY * (event.deltaMode === 1 ? 0.05 : 0.0022)), ...local(event));
+        this.hoverAt(...local(event));
       },
       { passive: false },
     );
@@ -269,7 +274,7 @@ class MapCanvas {
     context.translate(size / 2, size / 2);
     context.scale(scale, scale);
     if (hit && kind !== 1) {
-      context.strokeStyle = kind === 0 ? color(1) : ink().muted;
+      context.strokeStyle = kind === 0 ? otherClass() : ink().muted;
       context.lineWidth = Math.max(1.4, radius * 0.5);
       const r = radius * 0.85;
       context.beginPath();
@@ -281,7 +286,7 @@ class MapCanvas {
       }
       context.stroke();
     } else {
-      const look = hit ? { color: color(0), marker: kMarkers[0], hollow: false } : lookOfClass(kind);
+      const look = hit ? { color: sameClass(), marker: kMarkers[0], hollow: false } : lookOfClass(kind);
       shape(context, look.marker, 0, 0, look.hollow ? radius * 0.85 : radius);
       context.fillStyle = look.color;
       context.strokeStyle = look.hollow ? look.color : ink().panel;
@@ -294,7 +299,7 @@ class MapCanvas {
   }
 
   private edgeColor(id: number): string {
-    if (this.state.saved.mapColoring === 'hit') return this.right[id] === 1 ? color(0) : color(1);
+    if (this.state.saved.mapColoring === 'hit') return this.right[id] === 1 ? sameClass() : otherClass();
     return lookOfClass(this.map.label[id]).color;
   }
 
@@ -328,7 +333,7 @@ class MapCanvas {
       const size = sprite.width / scale;
       context.drawImage(sprite, left + this.x[id] * unit - size / 2, top + this.y[id] * unit - size / 2, size, size);
     };
-    const faded = (id: number) => only !== null && this.map.label[id] !== only;
+    const faded = (id: number) => only !== null && this.map.label[id] !== only && this.map.label[id] !== this.state.saved.mapOther;
     context.globalAlpha = 0.13;
     if (only !== null) for (const id of seen) if (faded(id)) stamp(id);
     context.globalAlpha = 0.92;
@@ -341,7 +346,7 @@ class MapCanvas {
       const [x, y] = this.place(chosen);
       neighbors.forEach((neighbor, i) => {
         const [nx, ny] = this.place(neighbor);
-        context.strokeStyle = right[i] ? color(0) : color(1);
+        context.strokeStyle = right[i] ? sameClass() : otherClass();
         context.lineWidth = 1.6;
         context.setLineDash(right[i] ? [] : [4, 4]);
         context.beginPath();
@@ -387,7 +392,7 @@ class MapCanvas {
       context.stroke();
       context.setLineDash([]);
     };
-    neighbors.forEach((neighbor, i) => around(neighbor, right[i] ? color(0) : color(1), 1.6, right[i] ? [] : [4, 3]));
+    neighbors.forEach((neighbor, i) => around(neighbor, right[i] ? sameClass() : otherClass(), 1.6, right[i] ? [] : [4, 3]));
     if (chosen !== null) around(chosen, of.ink, 2.4);
     if (this.hovered >= 0) around(this.hovered, of.ink, 1.5);
   }
@@ -403,6 +408,7 @@ export function map(state: State): Section {
   const holder = h('div.map-holder');
   let drawnRun: Run | null = null;
   let canvas: MapCanvas | null = null;
+  let redraw = () => {};
 
   const build = () => {
     const run = state.focus(has);
@@ -411,10 +417,12 @@ export function map(state: State): Section {
       state.saved.mapView = null;
       state.saved.mapPoint = null;
       state.saved.mapClass = null;
+      state.saved.mapOther = null;
     }
     drawnRun = run;
     canvas = null;
     currentMap = null;
+    redraw = () => {};
     if (!run) return holder.replaceChildren(nothing('The runs shown have no map.'));
     const of = run.map!;
     if (state.saved.mapPoint !== null && state.saved.mapPoint >= of.points) state.saved.mapPoint = null;
@@ -435,9 +443,13 @@ export function map(state: State): Section {
 
     const drawSide = () => {
       const id = state.saved.mapPoint;
-      side.replaceChildren(...(id === null ? [] : [neighborsOf(of, sheets, id, pick)]), classList(state, of, () => made.draw(), run));
+      side.replaceChildren(...(id === null ? [] : [neighborsOf(of, sheets, id, pick)]), ...classSays(state, run), classList(state, of, run));
     };
     drawSide();
+    redraw = () => {
+      drawSide();
+      made.draw();
+    };
 
     const button = (label: string, title: string, act: () => void) => h('button', { type: 'button', title, 'aria-label': title, onclick: act }, label);
     const coloring = h('div.segments', { role: 'group', 'aria-label': 'Colour of the points' });
@@ -450,12 +462,23 @@ export function map(state: State): Section {
             state.keep();
             drawColoring();
             (coloring.children[mode === 'class' ? 0 : 1] as HTMLElement).focus();
+            showKey();
             made.draw();
           });
           return item;
         }),
       );
     drawColoring();
+    const hits = [0, 1, 2].map((kind) => made.count(kind));
+    const key = h(
+      'div.key',
+      {},
+      h('span.key-item', {}, hitSwatch(1), `nearest other shows the same class (${hits[1].toLocaleString('en')})`),
+      h('span.key-item', {}, hitSwatch(0), `another class (${hits[0].toLocaleString('en')})`),
+      hits[2] > 0 ? h('span.key-item', {}, hitSwatch(2), `no neighbour known (${hits[2].toLocaleString('en')})`) : null,
+    );
+    const showKey = () => (key.hidden = state.saved.mapColoring !== 'hit');
+    showKey();
     const frame = h(
       'div.map-frame',
       {},
@@ -470,6 +493,7 @@ export function map(state: State): Section {
         h('p.note', {}, `${of.points.toLocaleString('en')} ${of.of > of.points ? `of ${of.of.toLocaleString('en')} ` : ''}images of ${new Set(of.label.slice(0, of.points)).size} classes${of.evaluated_on ? ` (${of.evaluated_on})` : ''}${of.epoch !== null ? `, epoch ${of.epoch}` : ''}. ${matchMedia('(pointer: coarse)').matches ? 'Two fingers zoom.' : 'Ctrl + wheel zooms, or a click and the wheel.'}`),
         of.neighbors.length > 0 ? coloring : null,
       ),
+      key,
       h('div.map-body', {}, frame, side),
     );
     new ResizeObserver(() => made.resize()).observe(made.canvas);
@@ -478,9 +502,12 @@ export function map(state: State): Section {
   whenNear(holder, build);
   state.onChange((change) => {
     if (change === 'runs' && (drawnRun || currentMap || holder.hasChildNodes())) build();
+    if (change === 'map') redraw();
     if (change === 'theme' && drawnRun) {
       drawnRun = null;
       build();
+      canvas?.resize();
+      canvas?.paintNow();
     }
   });
   const csv = () => {
@@ -490,74 +517,4 @@ export function map(state: State): Section {
     return toCsv([['id', 'name', 'class', 'x', 'y'], ...Array.from({ length: of.points }, (_, i) => [i, pointName(of, i), className(of, of.label[i]), of.x[i], of.y[i]])]);
   };
   return section('map', 'Map of the embedding', lead, [runPicker(state, has, 'Run whose map is shown'), csvButton('Map', csv)], holder);
-}
-
-function neighborsOf(of: EmbeddingMap, sheets: Sheets, id: number, pick: (id: number | null) => void): HTMLElement {
-  const neighbors = of.neighbors[id] ?? [];
-  const right = neighborsRight(of.label, neighbors, id);
-  const count = right.filter((is) => is).length;
-  const close = h('button.quiet', { type: 'button', 'aria-label': 'Let go of this image', onclick: () => pick(null) }, '✕');
-  return h(
-    'div.picked',
-    { id: 'picked' },
-    h('div.picked-head', {}, sheets.exist ? sheets.element(id, pointName(of, id), 72) : null, h('div', {}, h('strong', {}, named(className(of, of.label[id]))), named(pointName(of, id), 'under'), h('span.under', {}, neighbors.length > 0 ? `${count} of the ${neighbors.length} nearest show its class` : 'no neighbours in the data')), close),
-    h(
-      'ol.neighbors',
-      {},
-      ...neighbors.map((neighbor, i) =>
-        h(
-          'li',
-          {},
-          h(
-            `button.neighbor.${right[i] ? 'right' : 'wrong'}`,
-            { type: 'button', title: pointName(of, neighbor), 'data-id': neighbor, onclick: () => pick(neighbor) },
-            sheets.exist ? sheets.element(neighbor, pointName(of, neighbor), 48) : null,
-            mark(right[i]),
-            h('span.neighbor-class', { dir: 'auto' }, className(of, of.label[neighbor])),
-          ),
-        ),
-      ),
-    ),
-  );
-}
-
-// One tab stop; arrow keys walk through the classes.
-function classList(state: State, of: EmbeddingMap, draw: () => void, run: Run): HTMLElement {
-  const counts = new Map<number, number>();
-  for (let i = 0; i < of.points; ++i) counts.set(of.label[i], (counts.get(of.label[i]) ?? 0) + 1);
-  const labels = [...counts.keys()].sort((a, b) => a - b);
-  const options = labels.map((label) =>
-    h('li', { role: 'option', id: `class-${run.index}-${label}`, 'aria-selected': 'false', 'data-label': label }, classSwatch(label), named(className(of, label)), h('span.count', {}, counts.get(label)!)),
-  );
-  const box = h('ul.classes', { role: 'listbox', tabindex: 0, 'aria-label': 'Classes; choosing one fades the others' }, ...options);
-  const choose = (label: number | null) => {
-    state.saved.mapClass = label;
-    state.keep();
-    for (const option of options) option.setAttribute('aria-selected', String(Number(option.dataset.label) === label));
-    if (label === null) box.removeAttribute('aria-activedescendant');
-    else {
-      const option = options[labels.indexOf(label)];
-      box.setAttribute('aria-activedescendant', option.id);
-      // Only the list scrolls, not the page.
-      if (option.offsetTop < box.scrollTop) box.scrollTop = option.offsetTop;
-      else if (option.offsetTop + option.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = option.offsetTop + option.offsetHeight - box.clientHeight;
-    }
-    draw();
-  };
-  if (state.saved.mapClass !== null && labels.includes(state.saved.mapClass)) choose(state.saved.mapClass);
-  box.addEventListener('click', (event) => {
-    const option = (event.target as Element).closest<HTMLElement>('[data-label]');
-    if (!option) return;
-    const label = Number(option.dataset.label);
-    choose(state.saved.mapClass === label ? null : label);
-  });
-  box.addEventListener('keydown', (event) => {
-    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (event.key === 'Escape') choose(null);
-    if (by === undefined) return;
-    event.preventDefault();
-    const at = state.saved.mapClass === null ? (by > 0 ? -1 : labels.length) : labels.indexOf(state.saved.mapClass);
-    choose(labels[Math.min(labels.length - 1, Math.max(0, at + by))]);
-  });
-  return h('div.class-list', {}, h('h4', {}, 'Classes'), box);
 }

@@ -2,9 +2,12 @@ import type { Run } from '../data';
 import {
   allSettings,
   bestEvaluation,
+  dayAndTime,
+  device,
   differingSettings,
   duration,
   epochSeconds,
+  isUsed,
   kMetrics,
   lastEvaluation,
   metricName,
@@ -33,25 +36,34 @@ function headline(run: Run): HTMLElement {
   const last = lastEvaluation(run);
   const best = bestEvaluation(run);
   const split = last?.split ? ` on ${last.split}` : '';
+  const once = best !== null && best.epoch === last?.epoch;
   const seconds = totalSeconds(run);
   const trained = run.epochs.filter((epoch) => epoch.epoch > 0 && epochSeconds(epoch) !== null);
   const first = run.epochs.find((epoch) => epoch.metrics?.['recall@1'] !== undefined);
   return h(
     'dl.figures',
     {},
-    best ? figure('Best recall@1', percent(best.metrics['recall@1']), `epoch ${best.epoch}${best.split ? ` on ${best.split}` : ''}`) : null,
     last && last.metrics['recall@1'] !== undefined
       ? figure(
-          'Last recall@1',
+          once ? 'Recall@1, best and last' : 'Last recall@1',
           percent(last.metrics['recall@1']),
-          `epoch ${last.epoch}${split}${first && first.epoch === 0 && last.epoch > 0 ? `; ${percent(first.metrics!['recall@1'])} untrained` : ''}`,
+          `epoch ${last.epoch}${split}${first && first.epoch === 0 && last.epoch > 0 ? `; ${percent(first.metrics!['recall@1'])} before training` : ''}`,
         )
       : null,
+    best && !once ? figure('Best recall@1', percent(best.metrics['recall@1']), `epoch ${best.epoch}${best.split ? ` on ${best.split}` : ''}${best.split === 'test' ? ', picked by looking at test' : ''}`) : null,
     last && last.metrics.nmi !== undefined ? figure('Last NMI', percent(last.metrics.nmi), `epoch ${last.epoch}${split}`) : null,
+    last && last.metrics['map@r'] !== undefined ? figure('Last MAP@R', percent(last.metrics['map@r']), `epoch ${last.epoch}${split}`) : null,
     seconds !== null
-      ? figure('Time', duration(seconds), trained.length > 0 ? `${duration(trained.reduce((sum, epoch) => sum + epochSeconds(epoch)!, 0) / trained.length)} an epoch` : '')
+      ? figure('Time', duration(seconds), trained.length > 0 ? `${duration(trained.reduce((sum, epoch) => sum + epochSeconds(epoch)!, 0) / trained.length)} per epoch` : '')
       : null,
   );
+}
+
+/// From its start to the last line of its log.
+function dates(run: Run): string | null {
+  const [from, to] = [dayAndTime(run.started), dayAndTime(run.updated)];
+  if (!from || !to || from === to) return from ?? to;
+  return from.slice(0, 10) === to.slice(0, 10) ? `${from.slice(0, 16)} to ${to.slice(11)}` : `${from.slice(0, 16)} to ${to}`;
 }
 
 function facts(run: Run): HTMLElement {
@@ -62,24 +74,38 @@ function facts(run: Run): HTMLElement {
     ...row('Data', run.dataset ? named(run.dataset) : '–'),
     ...row('System', run.system ? named(run.system) : '–'),
     ...row('State', status(run)),
+    ...(dates(run) ? row('Date', dates(run)) : []),
+    ...(device(run) ? row('Device', device(run)) : []),
     ...(run.target_error !== null ? row('Target error', percent(run.target_error)) : []),
     ...row('Directory', run.path ? named(run.path) : '–'),
   );
 }
 
-function metricRow(which: string, evaluation: Evaluation | null): Child[] {
+/// Those that any run has.
+const metricsOf = (runs: Run[]): string[] => kMetrics.filter((name) => runs.some((run) => run.epochs.some((epoch) => epoch.metrics?.[name] !== undefined)));
+
+function metricRow(names: string[], which: string, evaluation: Evaluation | null, marked: boolean): Child[] {
   return [
-    h('td.quiet-cell', {}, evaluation ? `${which}, epoch ${evaluation.epoch}` : which),
-    ...kMetrics.map((name) => h('td.number', {}, evaluation ? percent(evaluation.metrics[name]) : '–')),
+    h('td.quiet-cell', {}, evaluation ? `${which}, epoch ${evaluation.epoch}${marked ? ' *' : ''}` : which),
+    ...names.map((name) => h('td.number', {}, evaluation ? percent(evaluation.metrics[name]) : '–')),
   ];
 }
 
-// All runs: one table, a best and a last line each. A run alone has its name and time said above.
+// A best epoch that was found by looking at the test classes is no result.
+const flatters = (run: Run): boolean => {
+  const best = bestEvaluation(run);
+  return best !== null && best.split === 'test' && best.epoch !== lastEvaluation(run)?.epoch;
+};
+
+// All runs: one table, a last and a best line each, or one where they are the same. A run alone has its name and time said above.
 function table(state: State): HTMLElement {
   const alone = state.runs.length === 1;
+  const names = metricsOf(state.runs);
   const body = h('tbody');
   for (const run of state.runs) {
     const splits = [...new Set(run.epochs.flatMap((epoch) => (epoch.metrics && epoch.evaluated_on ? [epoch.evaluated_on] : [])))];
+    const [best, last] = [bestEvaluation(run), lastEvaluation(run)];
+    const once = best?.epoch === last?.epoch;
     body.append(
       h(
         'tr.first',
@@ -88,16 +114,17 @@ function table(state: State): HTMLElement {
           ? null
           : h(
               'th',
-              { scope: 'rowgroup', rowspan: 2 },
+              { scope: 'rowgroup', rowspan: once ? 1 : 2 },
               runName(run),
               h('span.under', { dir: 'auto' }, [run.dataset, run.system].filter((word) => word !== '').join(' · ')),
               h('span.under', {}, [status(run), splits.length > 0 ? `evaluated on ${splits.join(' and ')}` : 'not evaluated'].join(' · ')),
+              h('span.under', {}, [dates(run), device(run)].filter((word) => word).join(' · ')),
             ),
-        ...metricRow('best', bestEvaluation(run)),
-        alone ? null : h('td.number.time', { rowspan: 2 }, duration(totalSeconds(run))),
+        ...metricRow(names, once ? 'best and last' : 'last', last, false),
+        alone ? null : h('td.number.time', { rowspan: once ? 1 : 2 }, duration(totalSeconds(run))),
       ),
-      h('tr', { 'data-run': run.name }, ...metricRow('last', lastEvaluation(run))),
     );
+    if (!once) body.append(h('tr', { 'data-run': run.name }, ...metricRow(names, 'best', best, flatters(run))));
   }
   return h(
     'div.scroll',
@@ -113,7 +140,7 @@ function table(state: State): HTMLElement {
           {},
           alone ? null : h('th', { scope: 'col' }, 'Run'),
           h('th', { scope: 'col' }, 'Evaluation'),
-          ...kMetrics.map((name) => h('th.number', { scope: 'col' }, metricName(name))),
+          ...names.map((name) => h('th.number', { scope: 'col' }, metricName(name))),
           alone ? null : h('th.number.time', { scope: 'col' }, 'Time'),
         ),
       ),
@@ -142,7 +169,7 @@ function settingsTable(runs: Run[], rows: SettingRow[], label: string): HTMLElem
       'table.settings',
       {},
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Setting'), ...runs.map((run) => h('th', { scope: 'col' }, runName(run))))),
-      h('tbody', {}, ...rows.map((row) => h('tr', {}, h('th', { scope: 'row' }, row.name), ...row.values.map((value) => h('td', { dir: 'auto' }, settingText(value)))))),
+      h('tbody', {}, ...rows.map((row) => h('tr', {}, h('th', { scope: 'row' }, row.name), ...row.values.map((value, i) => (isUsed(runs[i], row.name) ? h('td', { dir: 'auto' }, settingText(value)) : h('td', {}, h('span.none', {}, 'not used'))))))),
     ),
   );
 }
@@ -185,6 +212,7 @@ export function summary(state: State): Section {
       runs.length === 1 ? headline(runs[0]) : null,
       runs.length === 1 ? facts(runs[0]) : null,
       table(state),
+      runs.some(flatters) ? h('p.note.caveat', {}, '* The best epoch was found by looking at the test classes, so it flatters: the last epoch is the result. Held-out classes (--validation-classes) choose an epoch fairly.') : null,
       runs.length > 1 && settings.length > 0
         ? h('div.block', {}, h('h3', {}, 'Settings that differ'), differing.length > 0 ? settingsTable(runs, differing, 'Settings that differ') : h('p.nothing', {}, 'All settings of these runs are the same.'))
         : null,

@@ -32,24 +32,30 @@ function side(of: Triplet['positive'], anchorClass: string, sign: string, classN
   return h('div.member', {}, h('div.tile', {}, picture(of.image, of.name), h(`span.sign.${className}`, { 'aria-label': className }, sign)), h('span.side-distance', {}, of.distance === null ? '–' : of.distance.toFixed(2)), of.class === anchorClass ? null : named(of.class, 'side-class'));
 }
 
-function tripletView(triplet: Triplet, anchorClass: string, max: number, fallback: boolean): HTMLElement {
-  return h('div.triplet', {}, h('div.sides', {}, side(triplet.positive, anchorClass, '●', 'positive'), side(triplet.negative, anchorClass, '◆', 'negative')), scale(triplet, max), fallback ? h('span.fallback', {}, 'drawn at random') : null);
+function tripletView(triplet: Triplet, anchorClass: string, max: number, kind: string | null): HTMLElement {
+  return h('div.triplet', {}, h('div.sides', {}, side(triplet.positive, anchorClass, '●', 'positive'), side(triplet.negative, anchorClass, '◆', 'negative')), scale(triplet, max), kind ? h('span.fallback', {}, kind) : null);
 }
 
-function cell(triplets: Triplet[], anchorClass: string, max: number, mined: boolean): HTMLElement {
+// `told`: each is named by what it is, mined or random; else all are what their row says.
+function cell(triplets: Triplet[], anchorClass: string, max: number, told: boolean): HTMLElement {
   const rest = triplets.length - kMost;
   return h(
     'td',
     {},
     triplets.length === 0 ? h('span.none', {}, 'none') : null,
-    ...triplets.slice(0, kMost).map((triplet) => tripletView(triplet, anchorClass, max, mined && triplet.kind === 'random')),
+    ...triplets.slice(0, kMost).map((triplet) => tripletView(triplet, anchorClass, max, !told ? null : triplet.kind === 'mined' ? 'mined' : 'drawn at random')),
     rest > 0 ? h('span.under', {}, `and ${rest} more`) : null,
   );
 }
 
-function anchorView(anchor: Anchor, max: number): HTMLElement {
-  const row = (name: string, of: (epoch: Anchor['epochs'][number]) => Triplet[], mined: boolean): Child =>
-    anchor.epochs.some((epoch) => of(epoch).length > 0) ? h('tr', {}, h('th', { scope: 'row' }, name), ...anchor.epochs.map((epoch) => cell(of(epoch), anchor.class, max, mined))) : null;
+/// Whether any triplet of these anchors came from mining; a system that draws at random has none.
+export const minesAny = (anchors: Anchor[]): boolean => anchors.some((anchor) => anchor.epochs.some((epoch) => epoch.mined.some((triplet) => triplet.kind === 'mined')));
+
+function anchorView(anchor: Anchor, max: number, mines: boolean): HTMLElement {
+  const row = (name: string, under: string, of: (epoch: Anchor['epochs'][number]) => Triplet[], told: boolean): Child =>
+    anchor.epochs.some((epoch) => of(epoch).length > 0)
+      ? h('tr', {}, h('th', { scope: 'row' }, name, h('span.under', {}, under)), ...anchor.epochs.map((epoch) => cell(of(epoch), anchor.class, max, told)))
+      : null;
   return h(
     'article.anchor',
     {},
@@ -58,7 +64,7 @@ function anchorView(anchor: Anchor, max: number): HTMLElement {
       ? h(
           'div.scroll',
           { tabindex: 0, role: 'region', 'aria-label': `Triplets of ${anchor.name}` },
-          h('table.triplets', {}, h('thead', {}, h('tr', {}, h('td'), ...anchor.epochs.map((epoch) => h('th', { scope: 'col' }, `epoch ${epoch.epoch}`, epoch.kappa !== null ? h('span.kappa', {}, ` κ ${decimal(epoch.kappa)}`) : null)))), h('tbody', {}, row('mined', (epoch) => epoch.mined, true), row('random', (epoch) => epoch.random, false))),
+          h('table.triplets', {}, h('thead', {}, h('tr', {}, h('td'), ...anchor.epochs.map((epoch) => h('th', { scope: 'col' }, `epoch ${epoch.epoch}`, epoch.kappa !== null ? h('span.kappa', {}, ` κ ${decimal(epoch.kappa)}`) : null)))), h('tbody', {}, row('trained with', mines ? '' : 'random', (epoch) => epoch.mined, mines), row('random', 'to compare', (epoch) => epoch.random, false))),
         )
       : h('p.nothing', {}, 'No triplets were kept for this anchor.'),
   );
@@ -71,10 +77,11 @@ export function triplets(state: State): Section {
   const draw = () => {
     const run = state.focus(has);
     if (!run) return holder.replaceChildren(nothing('The runs shown kept no triplets.'));
+    const mines = minesAny(run.triplets!);
     const max = distancesOf(run.triplets!).reduce((most, d) => Math.max(most, d), 0);
     holder.replaceChildren(
       h('div.key', {}, h('span.key-item', {}, h('span.sign.positive', {}, '●'), 'positive, same class'), h('span.key-item', {}, h('span.sign.negative', {}, '◆'), 'negative, another class'), h('span.key-item', {}, `numbers: squared distance to the anchor; lines from 0 to ${decimal(max)}`)),
-      ...run.triplets!.map((anchor) => anchorView(anchor, max)),
+      ...run.triplets!.map((anchor) => anchorView(anchor, max, mines)),
     );
   };
   let near = false;
@@ -100,7 +107,7 @@ export function triplets(state: State): Section {
   return section(
     'triplets',
     'Triplets',
-    'What was mined for a few fixed anchors, beside random triplets. Hard ones have the negative (◆) nearer than the positive (●).',
+    'What a few fixed anchors were trained with, beside random triplets. Hard ones have the negative (◆) nearer than the positive (●).',
     [runPicker(state, has, 'Run whose triplets are shown'), csvButton('Triplets', csv)],
     holder,
   );
