@@ -6,7 +6,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
-  libjpeg-dev libpng-dev libmatio-dev libtorch-dev libopenblas0-openmp)  # LibTorch is slow with the reference BLAS
+  libjpeg-dev libpng-dev zlib1g-dev libtorch-dev libopenblas0-openmp)  # LibTorch is slow with the reference BLAS
 # The report page is built by npm, from Debian or from elsewhere.
 command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
 for option in "$@"; do
@@ -24,8 +24,8 @@ done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   {
     echo "setup: this system has no apt. smartmine needs: a C++20 compiler (g++ 12 or newer), CMake 3.25 or newer, Ninja, fmt, CLI11,"
-    echo "setup: nlohmann-json, GoogleTest with GoogleMock, libjpeg-turbo, libpng, LibTorch (or -DSMARTMINE_WITH_TORCH=OFF), Node.js with npm (or no report page); libmatio and"
-    echo "setup: ccache if you like. On Debian these are: ${packages[*]}"
+    echo "setup: nlohmann-json, GoogleTest with GoogleMock, libjpeg-turbo, libpng, zlib, LibTorch (or -DSMARTMINE_WITH_TORCH=OFF), Node.js with npm (or no report page); ccache"
+    echo "setup: if you like. On Debian these are: ${packages[*]}"
   } >&2
   exit 1
 fi

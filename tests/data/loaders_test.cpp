@@ -5,14 +5,12 @@
 
 #include "core/made_files.h"
 #include "data/made_images.h"
+#include "data/made_mat.h"
+#include "data/mat_file.h"
 #include "smartmine/data/cars196.h"
 #include "smartmine/data/cub200.h"
 #include "smartmine/data/folder.h"
 #include "smartmine/data/omniglot.h"
-
-#ifdef SMARTMINE_HAS_MATIO
-#include <matio.h>
-#endif
 
 namespace smartmine {
 namespace {
@@ -279,26 +277,6 @@ TEST(Cars196, SaysWhatIsMissing) {
   EXPECT_THAT(io_error([&] { load_cars196(folder / "none"); }), HasSubstr("there is no such folder"));
   save(folder / "cars_annos.mat", "this is no .mat file");
   EXPECT_THAT(io_error([&] { load_cars196(folder.path()); }), HasSubstr("cars_annos.mat: "));
-  if (!reads_mat_files()) {
-    EXPECT_THAT(io_error([&] { load_cars196(folder.path()); }), HasSubstr("made without libmatio"));
-  }
-}
-
-#ifdef SMARTMINE_HAS_MATIO
-
-matvar_t* mat_text(const char* name, std::string text) {
-  std::size_t dims[] = {1, text.size()};
-  return Mat_VarCreate(name, MAT_C_CHAR, MAT_T_UTF8, 2, dims, text.data(), 0);
-}
-
-matvar_t* mat_byte(const char* name, std::uint8_t value) {
-  std::size_t dims[] = {1, 1};
-  return Mat_VarCreate(name, MAT_C_UINT8, MAT_T_UINT8, 2, dims, &value, 0);
-}
-
-matvar_t* mat_double(const char* name, double value) {
-  std::size_t dims[] = {1, 1};
-  return Mat_VarCreate(name, MAT_C_DOUBLE, MAT_T_DOUBLE, 2, dims, &value, 0);
 }
 
 struct Annotation {
@@ -306,35 +284,27 @@ struct Annotation {
   int label;  // 0: none
 };
 
-/// A .mat file as the data set's makers write them: struct array annotations, cell array class_names.
-void save_mat(const fs::path& path, const char* path_field, const std::vector<Annotation>& annotations,
+/// A .mat file as the data set's makers write them: struct array annotations, packed, and cell array class_names.
+void save_mat(const fs::path& path, const std::string& path_field, const std::vector<Annotation>& annotations,
               const std::vector<std::string>& names) {
-  fs::create_directories(path.parent_path());
-  mat_t* file = Mat_CreateVer(path.c_str(), nullptr, MAT_FT_MAT5);
-  ASSERT_NE(file, nullptr);
+  std::string elements;
   if (!annotations.empty()) {
-    const char* fields[] = {"bbox_x1", path_field, "class"};
-    std::size_t dims[] = {1, annotations.size()};
-    matvar_t* all = Mat_VarCreateStruct("annotations", 2, dims, fields, 3);
+    std::vector<std::string> values;
     for (std::size_t i = 0; i < annotations.size(); ++i) {
-      Mat_VarSetStructFieldByName(all, "bbox_x1", i, mat_double("bbox_x1", 7));
-      Mat_VarSetStructFieldByName(all, path_field, i, mat_text(path_field, annotations[i].path));
-      if (annotations[i].label > 0)
-        Mat_VarSetStructFieldByName(
-            all, "class", i,
-            i % 2 == 0 ? mat_byte("class", static_cast<std::uint8_t>(annotations[i].label)) : mat_double("class", annotations[i].label));
+      const int label = annotations[i].label;
+      values.insert(values.end(), {mat_double(7), mat_text(annotations[i].path),
+                                   label == 0     ? mat_nothing()
+                                   : i % 2 == 0 ? mat_byte(static_cast<std::uint8_t>(label))
+                                                : mat_double(label)});
     }
-    Mat_VarWrite(file, all, MAT_COMPRESSION_ZLIB);
-    Mat_VarFree(all);
+    elements += mat_packed(mat_struct("annotations", annotations.size(), {"bbox_x1", path_field, "class"}, values));
   }
   if (!names.empty()) {
-    std::size_t dims[] = {1, names.size()};
-    matvar_t* all = Mat_VarCreate("class_names", MAT_C_CELL, MAT_T_CELL, 2, dims, nullptr, 0);
-    for (std::size_t i = 0; i < names.size(); ++i) Mat_VarSetCell(all, static_cast<int>(i), mat_text(nullptr, names[i]));
-    Mat_VarWrite(file, all, MAT_COMPRESSION_NONE);
-    Mat_VarFree(all);
+    std::vector<std::string> cells;
+    for (const std::string& name : names) cells.push_back(mat_text(name));
+    elements += mat_cell("class_names", cells);
   }
-  Mat_Close(file);
+  put(path, mat_file(elements));
 }
 
 TEST(Cars196, ReadsTheAnnotationsOfAllImages) {
@@ -385,7 +355,45 @@ TEST(Cars196, CutMatFilesAreRefused) {
   }
 }
 
-#endif
+TEST(MatFile, ReadsWhatItKnowsAndPassesOverTheRest) {
+  const auto bytes = [](const std::string& file) { return std::as_bytes(std::span(file)); };
+  const std::string sparse = mat_array(5, 3, 3, "sparse", "");
+  const std::string file = mat_file(sparse + mat_packed(mat_cell("names", {mat_text("Audi"), mat_nothing(), mat_double(2.5)})) +
+                                    mat_array(4, 1, 4, "utf8", mat_element(16, "a\xc3\xa9 b")));
+  const auto names = read_mat_variable(bytes(file), "names", "x.mat");
+  ASSERT_TRUE(names);
+  EXPECT_EQ(names->kind, MatValue::Kind::kCell);
+  ASSERT_EQ(names->parts.size(), 3U);
+  EXPECT_EQ(names->parts[0].text, "Audi");
+  EXPECT_EQ(names->parts[1].kind, MatValue::Kind::kOther);
+  EXPECT_EQ(names->parts[2].number, 2.5);
+  EXPECT_EQ(read_mat_variable(bytes(file), "utf8", "x.mat")->text, "a\xc3\xa9 b");
+  EXPECT_FALSE(read_mat_variable(bytes(file), "other", "x.mat"));
+  EXPECT_EQ(read_mat_variable(bytes(file), "sparse", "x.mat")->kind, MatValue::Kind::kOther);
+}
+
+TEST(MatFile, SaysWhyAFileIsOfNoUse) {
+  const auto why = [](std::string file) {
+    return io_error([&] { read_mat_variable(std::as_bytes(std::span(file)), "names", "x.mat"); });
+  };
+  std::string newer = mat_file(""), foreign = mat_file("");
+  newer[125] = 2;
+  std::swap(foreign[126], foreign[127]);
+  EXPECT_THAT(why(newer), HasSubstr("x.mat: is a .mat file of version 7.3, and version 5 is read; save it with -v7"));
+  EXPECT_THAT(why(foreign), HasSubstr("big-endian"));
+  EXPECT_THAT(why("short"), HasSubstr("too short"));
+  EXPECT_THAT(why(mat_file(mat_array(1, 1 << 30, 1 << 30, "names", ""))), HasSubstr("dimensions of an array are too large"));
+  EXPECT_THAT(why(mat_file(mat_array(1, 1, 1 << 20, "names", ""))), HasSubstr("1048576 arrays are announced"));
+  EXPECT_THAT(why(mat_file(mat_array(6, 1, 3, "names", mat_element(9, raw(std::vector<double>{1, 2}))))), HasSubstr("3 elements has 2 values"));
+  EXPECT_THAT(why(mat_file(mat_array(2, 1, 1, "names", mat_double(1)))), HasSubstr("the length of field names are of type 14"));
+  std::string deep = mat_double(1);
+  for (int i = 0; i < 20; ++i) deep = mat_cell(i == 19 ? "names" : "", {deep});
+  EXPECT_THAT(why(mat_file(deep)), HasSubstr("too deep"));
+  EXPECT_THAT(why(mat_file(mat_packed(std::string(300 << 20, '\0')))), HasSubstr("larger than any of these files has"));
+  std::string cut = mat_file(mat_packed(mat_cell("names", {mat_text("Audi")})));
+  cut[cut.size() - 20] ^= 0x55;
+  EXPECT_THAT(why(cut), HasSubstr("cannot be unpacked"));
+}
 
 }  // namespace
 }  // namespace smartmine

@@ -6,9 +6,6 @@
 
 namespace smartmine {
 
-/// Whether this build reads .mat files (it was made with libmatio).
-bool reads_mat_files();
-
 /// Reads Cars196 (Stanford Cars). `root` holds one of, looked for in this order:
 ///  - cars_annos.csv: columns path (below root) and label, and class_name if there is one;
 ///  - cars_annos.mat and the images it names (car_ims/000001.jpg ...);
@@ -16,7 +13,7 @@ bool reads_mat_files();
 ///    cars_train and cars_test.
 /// Labels are the class numbers of those files; the first half (1-98) trains, the second (99-196) tests, whatever the data set's own train
 /// and test parts are. Boxes are not used. Throws IoError naming the file and the place for annotations that are damaged, name a missing
-/// image or an image twice, and for .mat files where this build cannot read them.
+/// image or an image twice.
 DataSplits load_cars196(const std::filesystem::path& root);
 
 }  // namespace smartmine
