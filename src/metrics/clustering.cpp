@@ -24,6 +24,10 @@ constexpr std::uint64_t kStartStream = 0x6b6d65616e73;  // what the randomness o
 constexpr std::size_t kPiece = 1024;                    // rows whose distances are summed together, whatever the number of threads
 constexpr std::size_t kBlock = 64;                      // rows compared with all centres together
 constexpr double kLargeStep = 2e8;                      // products in an iteration that keep several threads busy
+constexpr double kBatchedStart = 1e10;                  // products in an iteration from which on centres are added many at a time
+constexpr std::size_t kBatch = 128;                     // centres added together at most
+constexpr std::size_t kRefusals = 64;                   // draws in a row that may be refused before the batch is closed
+constexpr std::size_t kSteps = 1000;                    // of progress, of a restart
 constexpr const char* kStage = "clustering";
 
 // One run of k-means: a start and Lloyd's iterations.
@@ -36,8 +40,7 @@ class Run {
         progress_(progress),
         dimension_(rows.dimension()),
         nearest_(rows.size(), 0),
-        squared_(rows.size()),
-        mean_(dimension_, 0.0F) {
+        squared_(rows.size()) {
     start();
     stats_.inertia.push_back(inertia());
     while (stats_.iterations < options_.max_iterations && !stats_.converged) {
@@ -66,7 +69,16 @@ class Run {
 
  private:
   const float* centre(std::size_t c) const { return centres_.data() + c * dimension_; }
-  void tell() const { report(progress_, kStage, restart_, options_.restarts); }
+
+  // How far a restart is nobody knows before its last iteration: a third is its start, and each iteration takes a part of the rest.
+  void tell() const {
+    constexpr double kStartShare = 0.34;
+    constexpr double kRestAfterAnIteration = 0.85;
+    const double begun = kStartShare * static_cast<double>(clusters_) / static_cast<double>(options_.clusters);
+    const double rest = (1 - begun) * std::pow(kRestAfterAnIteration, static_cast<double>(stats_.iterations));
+    const double share = stats_.inertia.empty() ? begun : 1 - rest;
+    report(progress_, kStage, restart_ * kSteps + static_cast<std::size_t>(share * kSteps), options_.restarts * kSteps);
+  }
 
   double inertia() const { return std::accumulate(piece_sums_.begin(), piece_sums_.end(), 0.0); }
 
@@ -82,11 +94,45 @@ class Run {
     piece_sums_.assign((rows_.size() + kPiece - 1) / kPiece, 0.0);
     centres_.reserve(options_.clusters * dimension_);
     add_centre(random.below(rows_.size()));
+    const double products =
+        static_cast<double>(rows_.size()) * static_cast<double>(dimension_) * static_cast<double>(options_.clusters);
+    if (products >= kBatchedStart) return start_in_batches(random);
     while (clusters_ < options_.clusters) {
       if (clusters_ % kBlock == 0) tell();
       const double total = inertia();
       if (!(total > 0)) break;  // every row is a centre: there are fewer distinct rows than centres asked for
       add_centre(draw(random.uniform() * total));
+    }
+  }
+
+  // The same distribution at a fraction of the cost: all rows meet many new centres at once, while they are in the cache. Until then their
+  // distances are too large, so a row drawn by them is taken only with a chance of its true distance over that.
+  void start_in_batches(Random& random) {
+    while (clusters_ < options_.clusters) {
+      const double total = inertia();
+      if (!(total > 0)) break;
+      const std::size_t first = clusters_;
+      std::size_t refused = 0;
+      while (clusters_ < options_.clusters && clusters_ - first < kBatch && refused < kRefusals) {
+        const std::size_t row = draw(random.uniform() * total);
+        float squared = squared_[row];
+        for (std::size_t c = first; c < clusters_; ++c)
+          squared = std::min(squared, kernels_.squared_distance(rows_[row], centre(c), dimension_));
+        distances_ += clusters_ - first;
+        if (!(random.uniform() * static_cast<double>(squared_[row]) < static_cast<double>(squared))) {
+          ++refused;
+          continue;
+        }
+        refused = 0;
+        centres_.insert(centres_.end(), rows_[row], rows_[row] + dimension_);
+        ++clusters_;
+      }
+      std::vector<std::uint32_t> added(clusters_ - first);
+      std::iota(added.begin(), added.end(), static_cast<std::uint32_t>(first));
+      pack(added, packed_);
+      compare(all_rows(), packed_);
+      sum_pieces();
+      tell();
     }
   }
 
@@ -137,6 +183,7 @@ class Run {
     std::partial_sum(ends.begin(), ends.end(), ends.begin());
     std::vector<std::uint32_t> members(rows_.size());
     for (std::size_t i = 0; i < rows_.size(); ++i) members[ends[nearest_[i]]++] = static_cast<std::uint32_t>(i);
+    moved_.assign(clusters_, 0);
     parallel_for(clusters_, 1, options_.threads, [&](std::size_t c, std::size_t, unsigned) {
       const std::size_t first = c == 0 ? 0 : ends[c - 1], count = ends[c] - first;
       if (count == 0) return;  // only if every row lies on its centre
@@ -146,7 +193,11 @@ class Run {
         for (std::size_t t = 0; t < dimension_; ++t) sums[t] += static_cast<double>(row[t]);
       }
       float* out = centres_.data() + c * dimension_;
-      for (std::size_t t = 0; t < dimension_; ++t) out[t] = static_cast<float>(sums[t] / static_cast<double>(count));
+      for (std::size_t t = 0; t < dimension_; ++t) {
+        const auto mean = static_cast<float>(sums[t] / static_cast<double>(count));
+        if (mean != out[t]) moved_[c] = 1;
+        out[t] = mean;
+      }
     });
   }
 
@@ -172,43 +223,94 @@ class Run {
     }
   }
 
-  void pack_centres() {
-    // Measured from the middle of the centres, where rounding is least.
+  // Centres as a scan wants them.
+  struct Packed {
+    std::vector<std::uint32_t> ids;
+    std::vector<float> mean;    // measured from the middle of the centres, where rounding is least
+    float longest = 0;          // squared, about the mean
+    Buffer<std::uint8_t> bytes;
+
+    kernels::Packing packing() const { return {mean.data(), 1.0F, mean.size()}; }
+    std::size_t panels() const { return (ids.size() + kernels::kPanelWidth - 1) / kernels::kPanelWidth; }
+  };
+
+  void pack(std::vector<std::uint32_t> ids, Packed& packed) const {
+    packed.ids = std::move(ids);
     std::vector<double> sums(dimension_, 0.0);
-    for (std::size_t c = 0; c < clusters_; ++c)
+    for (const std::uint32_t c : packed.ids)
       for (std::size_t t = 0; t < dimension_; ++t) sums[t] += static_cast<double>(centre(c)[t]);
-    for (std::size_t t = 0; t < dimension_; ++t) mean_[t] = static_cast<float>(sums[t] / static_cast<double>(clusters_));
-    longest_centre_ = 0;
-    for (std::size_t c = 0; c < clusters_; ++c)
-      longest_centre_ = std::max(longest_centre_, kernels_.squared_distance(centre(c), mean_.data(), dimension_));
+    packed.mean.resize(dimension_);
+    for (std::size_t t = 0; t < dimension_; ++t) packed.mean[t] = static_cast<float>(sums[t] / static_cast<double>(packed.ids.size()));
+    packed.longest = 0;
+    for (const std::uint32_t c : packed.ids)
+      packed.longest = std::max(packed.longest, kernels_.squared_distance(centre(c), packed.mean.data(), dimension_));
     const std::size_t panel_bytes = kernels_.floats.panel_bytes(dimension_);
-    if (panels_.empty()) panels_ = Buffer<std::uint8_t>(panel_count() * panel_bytes);
-    for (std::size_t panel = 0; panel < panel_count(); ++panel) {
-      std::uint32_t ids[kernels::kPanelWidth];
+    if (packed.bytes.size() < packed.panels() * panel_bytes) packed.bytes = Buffer<std::uint8_t>(packed.panels() * panel_bytes);
+    for (std::size_t panel = 0; panel < packed.panels(); ++panel) {
       const std::size_t first = panel * kernels::kPanelWidth;
-      const std::size_t count = std::min(kernels::kPanelWidth, clusters_ - first);
-      std::iota(ids, ids + count, static_cast<std::uint32_t>(first));
-      kernels_.floats.pack_panel(packing(), centres_.data(), ids, count, panels_.data() + panel * panel_bytes);
+      const std::size_t count = std::min(kernels::kPanelWidth, packed.ids.size() - first);
+      kernels_.floats.pack_panel(packed.packing(), centres_.data(), packed.ids.data() + first, count,
+                                 packed.bytes.data() + panel * panel_bytes);
     }
   }
-  std::size_t panel_count() const { return (clusters_ + kernels::kPanelWidth - 1) / kernels::kPanelWidth; }
-  kernels::Packing packing() const { return {mean_.data(), 1.0F, dimension_}; }
 
-  // Every row goes to its nearest centre. Its centre so far sets the bar for a scan of all centres, which few pass; those are measured in
-  // full.
-  void assign() {
-    pack_centres();
-    std::atomic<std::uint64_t> measured{0};
-    parallel_for(rows_.size(), kPiece, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
-      std::uint64_t distances = 0;
-      for (std::size_t first = begin; first < end; first += kBlock) distances += assign_block(first, std::min(end, first + kBlock));
-      sum_piece(begin, end);
-      measured += distances;
-    });
-    distances_ += measured + static_cast<std::uint64_t>(rows_.size()) * clusters_;
+  std::vector<std::uint32_t> all_rows() const {
+    std::vector<std::uint32_t> all(rows_.size());
+    std::iota(all.begin(), all.end(), 0U);
+    return all;
   }
 
-  std::uint64_t assign_block(std::size_t begin, std::size_t end) {
+  void sum_pieces() {
+    for (std::size_t begin = 0; begin < rows_.size(); begin += kPiece) sum_piece(begin, std::min(rows_.size(), begin + kPiece));
+  }
+
+  // Every row goes to its nearest centre. A centre that stayed where it was cannot become the nearest of a row whose own centre is no
+  // farther than before: such rows meet only the centres that moved.
+  void assign() {
+    std::vector<std::uint32_t> moved;
+    for (std::uint32_t c = 0; c < clusters_; ++c)
+      if (moved_[c] != 0) moved.push_back(c);
+    std::vector<std::uint8_t> farther(rows_.size(), 0);
+    parallel_for(rows_.size(), kPiece, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t i = begin; i < end; ++i) {
+        if (moved_[nearest_[i]] == 0) continue;
+        const float squared = kernels_.squared_distance(rows_[i], centre(nearest_[i]), dimension_);
+        farther[i] = squared > squared_[i] ? 1 : 0;
+        squared_[i] = squared;
+      }
+    });
+    distances_ += rows_.size();
+    std::vector<std::uint32_t> some, all;  // rows that meet the centres that moved, and those that meet all of them
+    const bool most = 2 * moved.size() > clusters_;
+    for (std::uint32_t i = 0; i < rows_.size(); ++i) (most || farther[i] != 0 ? all : some).push_back(i);
+    if (!all.empty()) {
+      std::vector<std::uint32_t> ids(clusters_);
+      std::iota(ids.begin(), ids.end(), 0U);
+      pack(std::move(ids), packed_);
+      compare(all, packed_);
+    }
+    if (!some.empty() && !moved.empty()) {
+      pack(std::move(moved), packed_);
+      compare(some, packed_);
+    }
+    sum_pieces();
+  }
+
+  // Rows go to whichever of these centres is nearer than their own. Their own sets the bar for a scan, which few centres pass; those are
+  // measured in full.
+  void compare(std::span<const std::uint32_t> rows, const Packed& packed) {
+    constexpr std::size_t kGrain = kPiece / kBlock;
+    std::atomic<std::uint64_t> measured{0};
+    parallel_for((rows.size() + kBlock - 1) / kBlock, kGrain, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      std::uint64_t distances = 0;
+      for (std::size_t block = begin; block < end; ++block)
+        distances += compare_block(rows.subspan(block * kBlock, std::min(kBlock, rows.size() - block * kBlock)), packed);
+      measured += distances;
+    });
+    distances_ += measured + static_cast<std::uint64_t>(rows.size()) * packed.ids.size();
+  }
+
+  std::uint64_t compare_block(std::span<const std::uint32_t> rows, const Packed& packed) {
     constexpr std::size_t kCapacity = 4 * kernels::kReservoirSlack;
     const std::size_t query_bytes = kernels_.floats.query_bytes(dimension_);
     Buffer<std::uint8_t> queries(kBlock * query_bytes);
@@ -216,24 +318,23 @@ class Run {
     Buffer<std::uint32_t> slots(kBlock * kCapacity);
     kernels::Reservoir reservoirs[kBlock];
     const float rounding = static_cast<float>(dimension_ + 8) * std::numeric_limits<float>::epsilon();
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::size_t place = i - begin;
+    for (std::size_t place = 0; place < rows.size(); ++place) {
       kernels::Reservoir& r = reservoirs[place];
       r = {};
       r.scores = scores.data() + place * kCapacity;
       r.slots = slots.data() + place * kCapacity;
-      kernels_.floats.pack_query(packing(), rows_[i], queries.data() + place * query_bytes, &r);
-      squared_[i] = kernels_.squared_distance(rows_[i], centre(nearest_[i]), dimension_);
+      kernels_.floats.pack_query(packed.packing(), rows_[rows[place]], queries.data() + place * query_bytes, &r);
       // A sum of d products errs by at most d * eps of the sum of their sizes: generously, for the score and for the distance it is held
       // against.
-      const float slack = 4 * rounding * (r.norm + longest_centre_);
+      const float slack = 4 * rounding * (r.norm + packed.longest);
       r.slack_squared = 2 * slack;
-      r.threshold = 0.5F * (r.norm - squared_[i]) - slack;
+      r.threshold = 0.5F * (r.norm - squared_[rows[place]]) - slack;
     }
-    kernels_.floats.scan({queries.data(), end - begin, panels_.data(), panel_count(), 0, dimension_, reservoirs, 1, kCapacity});
-    std::uint64_t distances = end - begin;
-    for (std::size_t i = begin; i < end; ++i) {
-      const kernels::Reservoir& r = reservoirs[i - begin];
+    kernels_.floats.scan({queries.data(), rows.size(), packed.bytes.data(), packed.panels(), 0, dimension_, reservoirs, 1, kCapacity});
+    std::uint64_t distances = 0;
+    for (std::size_t place = 0; place < rows.size(); ++place) {
+      const kernels::Reservoir& r = reservoirs[place];
+      const std::uint32_t i = rows[place];
       const std::uint32_t before = nearest_[i];
       const auto consider = [&](std::uint32_t c) {
         if (c == before) return;
@@ -244,9 +345,9 @@ class Run {
         nearest_[i] = c;
       };
       if (r.overflowed)  // more centres than fit lie closer together than rounding tells
-        for (std::uint32_t c = 0; c < clusters_; ++c) consider(c);
+        for (const std::uint32_t c : packed.ids) consider(c);
       else
-        for (std::uint32_t entry = 0; entry < r.count; ++entry) consider(r.slots[entry]);
+        for (std::uint32_t entry = 0; entry < r.count; ++entry) consider(packed.ids[r.slots[entry]]);
     }
     return distances;
   }
@@ -262,9 +363,8 @@ class Run {
   std::vector<std::uint32_t> nearest_;  // centre of each row,
   std::vector<float> squared_;          // and its squared distance
   std::vector<double> piece_sums_;      // of these distances
-  std::vector<float> mean_;
-  float longest_centre_ = 0;  // squared, about the mean
-  Buffer<std::uint8_t> panels_;
+  std::vector<std::uint8_t> moved_;     // of each centre: whether it is elsewhere than before
+  Packed packed_;
   std::uint64_t distances_ = 0;
   KMeansStats stats_;
 };
@@ -312,7 +412,7 @@ KMeansResult k_means(const Rows& rows, const KMeansOptions& options, const Progr
     best = std::move(run).result();
     best.stats.kept_restart = restart;
   });
-  report(progress, kStage, options.restarts, options.restarts);
+  report(progress, kStage, options.restarts * kSteps, options.restarts * kSteps);
   best.stats.restart_inertia = std::move(inertia);
   best.stats.distance_computations = distances;
   best.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -30,15 +30,31 @@ struct Score {
   double r_precision = 0;
 };
 
+/// Queries and what is searched for them: other rows, or the same, where a query is no answer to itself.
+struct Sides {
+  const Rows& queries;
+  const Rows& gallery;
+  bool apart = false;
+  std::vector<std::uint32_t> query_class = {};    // of each query
+  std::vector<std::uint32_t> gallery_class = {};  // of each row of the gallery
+  std::vector<std::size_t> gallery_sizes = {};    // rows of the gallery of each class
+
+  /// Right answers to a query.
+  std::size_t positives(std::uint32_t query) const { return gallery_sizes[query_class[query]] - (apart ? 0 : 1); }
+  /// Answers to a query, right or wrong.
+  std::size_t others() const { return gallery.size() - (apart ? 0 : 1); }
+  bool is_itself(std::uint32_t query, std::uint32_t row) const { return !apart && query == row; }
+};
+
 // Sees the neighbours of a query, nearest first, without the query.
 class Scorer {
  public:
-  Scorer(const Classes& classes, std::uint32_t query)
-      : classes_(classes), label_class_(classes.of[query]), positives_(classes.sizes[label_class_] - 1) {}
+  Scorer(const Sides& sides, std::uint32_t query)
+      : sides_(sides), label_class_(sides.query_class[query]), positives_(sides.positives(query)) {}
 
   void see(std::uint32_t neighbor) {
     const std::size_t place = seen_++;
-    if (classes_.of[neighbor] != label_class_) return;
+    if (sides_.gallery_class[neighbor] != label_class_) return;
     score_.first_positive = std::min(score_.first_positive, place);
     if (place >= positives_) return;
     ++found_;
@@ -55,7 +71,7 @@ class Scorer {
   }
 
  private:
-  const Classes& classes_;
+  const Sides& sides_;
   std::uint32_t label_class_;
   std::size_t positives_;  // R
   std::size_t seen_ = 0;
@@ -71,16 +87,16 @@ struct Piece {
 
 class Measurement {
  public:
-  Measurement(const Rows& rows, const Classes& classes, const RetrievalOptions& options, const Progress& progress)
-      : rows_(rows), classes_(classes), options_(options), progress_(progress) {
+  Measurement(const Sides& sides, const RetrievalOptions& options, const Progress& progress)
+      : sides_(sides), queries_(sides.queries), gallery_(sides.gallery), options_(options), progress_(progress) {
     result_.recall.assign(options.recall_at.size(), 0.0);
-    result_.stats.queries = rows.size();
-    result_.stats.classes = classes.sizes.size();
+    result_.stats.queries = queries_.size();
+    result_.stats.classes = sides.gallery_sizes.size();
   }
 
   RetrievalResult run() {
     // Long lists last, so that a piece's lists are of about the same length.
-    std::vector<std::uint32_t> order(rows_.size());
+    std::vector<std::uint32_t> order(queries_.size());
     std::iota(order.begin(), order.end(), 0U);
     if (options_.precision)
       std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return list_length(a) < list_length(b); });
@@ -103,16 +119,16 @@ class Measurement {
   // Neighbours to look at. With no k asked for, one at least: search wants to find something.
   std::size_t list_length(std::uint32_t query) const {
     std::size_t length = options_.recall_at.empty() ? 1 : options_.recall_at.back();
-    if (options_.precision) length = std::max<std::size_t>(length, classes_.sizes[classes_.of[query]] - 1);
-    return std::min(length, rows_.size() - 1);
+    if (options_.precision) length = std::max(length, sides_.positives(query));
+    return std::min(length, sides_.others());
   }
 
   // Above this, sorting all rows costs no more than keeping the best, and takes less memory.
-  bool is_long(std::size_t length) const { return length > rows_.size() / 16; }
+  bool is_long(std::size_t length) const { return length > gallery_.size() / 16; }
 
   Piece next_piece(std::span<const std::uint32_t> queries) const {
     const std::size_t shortest = list_length(queries.front());
-    const std::size_t most_entries = std::max(kManyEntries, kEntriesPerRow * rows_.size());
+    const std::size_t most_entries = std::max(kManyEntries, kEntriesPerRow * gallery_.size());
     Piece piece{queries.first(1), shortest};
     for (std::size_t count = 1; count < queries.size(); ++count) {
       const std::size_t length = list_length(queries[count]);
@@ -124,21 +140,23 @@ class Measurement {
   }
 
   void score_by_lists(const Piece& piece, std::size_t before) {
-    const std::size_t dimension = rows_.dimension();
+    const std::size_t dimension = queries_.dimension();
     Buffer<float> values(piece.queries.size() * dimension);
-    for (std::size_t i = 0; i < piece.queries.size(); ++i) std::copy_n(rows_[piece.queries[i]], dimension, values.data() + i * dimension);
+    for (std::size_t i = 0; i < piece.queries.size(); ++i)
+      std::copy_n(queries_[piece.queries[i]], dimension, values.data() + i * dimension);
     const Progress progress = !progress_ ? Progress() : [&](const ProgressEvent& event) {
-      return progress_({"retrieval", before + std::min(event.done, piece.queries.size()), rows_.size()});
+      return progress_({"retrieval", before + std::min(event.done, piece.queries.size()), queries_.size()});
     };
     // One more than needed, for the query is found too, unless rows equal to it fill the list.
-    const NeighborResult found = ExactKnn({.neighbors = piece.length + 1, .threads = options_.threads})
-                                     .search(rows_, Rows(values.data(), piece.queries.size(), dimension), progress);
+    const std::size_t wanted = piece.length + (sides_.apart ? 0 : 1);
+    const NeighborResult found = ExactKnn({.neighbors = wanted, .threads = options_.threads})
+                                     .search(gallery_, Rows(values.data(), piece.queries.size(), dimension), progress);
     result_.stats.distance_computations += found.stats.distance_computations;
     parallel_for(piece.queries.size(), 256, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
       for (std::size_t i = begin; i < end; ++i) {
-        Scorer scorer(classes_, piece.queries[i]);
+        Scorer scorer(sides_, piece.queries[i]);
         for (const std::uint32_t neighbor : found.lists.ids(i))
-          if (neighbor != piece.queries[i]) scorer.see(neighbor);
+          if (!sides_.is_itself(piece.queries[i], neighbor)) scorer.see(neighbor);
         scores_[i] = scorer.score();
       }
     });
@@ -146,52 +164,53 @@ class Measurement {
 
   void score_by_sorting(const Piece& piece, std::size_t before) {
     const kernels::Kernels& kernels = kernels::active();
-    const std::size_t size = rows_.size();
+    const std::size_t size = gallery_.size();
     const Progress progress = !progress_ ? Progress() : [&](const ProgressEvent& event) {
-      return progress_({"retrieval", before + event.done, size});
+      return progress_({"retrieval", before + event.done, queries_.size()});
     };
     parallel_for(
         piece.queries.size(), 16, options_.threads,
         [&](std::size_t begin, std::size_t end, unsigned) {
-          Buffer<std::uint64_t> keys(size - 1);
+          Buffer<std::uint64_t> keys(sides_.others());
           for (std::size_t i = begin; i < end; ++i) {
             const std::uint32_t query = piece.queries[i];
             std::uint64_t* key = keys.data();
             for (std::uint32_t other = 0; other < size; ++other) {
-              if (other == query) continue;
+              if (sides_.is_itself(query, other)) continue;
               // Floats that are not negative are ordered as their bits are.
-              const float squared = kernels.squared_distance(rows_[query], rows_[other], rows_.dimension());
+              const float squared = kernels.squared_distance(queries_[query], gallery_[other], gallery_.dimension());
               *key++ = std::uint64_t{std::bit_cast<std::uint32_t>(squared)} << 32 | other;
             }
             const auto last = keys.begin() + list_length(query);
             if (last != keys.end()) std::nth_element(keys.begin(), last, keys.end());
             std::sort(keys.begin(), last);
-            Scorer scorer(classes_, query);
+            Scorer scorer(sides_, query);
             std::for_each(keys.begin(), last, [&](std::uint64_t k) { scorer.see(static_cast<std::uint32_t>(k)); });
             scores_[i] = scorer.score();
           }
         },
         progress, "retrieval");
-    result_.stats.distance_computations += static_cast<std::uint64_t>(piece.queries.size()) * (size - 1);
+    result_.stats.distance_computations += static_cast<std::uint64_t>(piece.queries.size()) * sides_.others();
   }
 
   void add(std::uint32_t query, const Score& score) {
-    if (classes_.sizes[classes_.of[query]] == 1) ++result_.stats.queries_without_positive;
+    if (sides_.positives(query) == 0) ++result_.stats.queries_without_positive;
     for (std::size_t i = 0; i < result_.recall.size(); ++i) result_.recall[i] += score.first_positive < options_.recall_at[i] ? 1.0 : 0.0;
     result_.map_at_r += score.average_precision;
     result_.r_precision += score.r_precision;
   }
 
   void finish() {
-    const auto answerable = static_cast<double>(rows_.size() - result_.stats.queries_without_positive);
-    for (double& recall : result_.recall) recall /= static_cast<double>(rows_.size());
+    const auto answerable = static_cast<double>(queries_.size() - result_.stats.queries_without_positive);
+    for (double& recall : result_.recall) recall /= static_cast<double>(queries_.size());
     constexpr double kNotAsked = std::numeric_limits<double>::quiet_NaN();
     result_.map_at_r = options_.precision ? result_.map_at_r / answerable : kNotAsked;
     result_.r_precision = options_.precision ? result_.r_precision / answerable : kNotAsked;
   }
 
-  const Rows& rows_;
-  const Classes& classes_;
+  const Sides& sides_;
+  const Rows& queries_;
+  const Rows& gallery_;
   const RetrievalOptions& options_;
   const Progress& progress_;
   std::vector<Score> scores_;  // of the piece under way
@@ -224,7 +243,43 @@ RetrievalResult measure_retrieval(const Rows& rows, std::span<const std::int64_t
   if (classes.sizes.size() == rows.size())
     throw InvalidArgument(fmt::format("each of the {} classes has one member only; no answer could be right", classes.sizes.size()));
   check_rows(rows, options.threads);
-  RetrievalResult result = Measurement(rows, classes, options, progress).run();
+  Sides sides{.queries = rows, .gallery = rows, .apart = false, .query_class = classes.of, .gallery_class = classes.of};
+  sides.gallery_sizes.assign(classes.sizes.begin(), classes.sizes.end());
+  RetrievalResult result = Measurement(sides, options, progress).run();
+  result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+RetrievalResult measure_retrieval(const Rows& queries, std::span<const std::int64_t> query_labels, const Rows& gallery,
+                                  std::span<const std::int64_t> gallery_labels, const RetrievalOptions& options, const Progress& progress) {
+  const auto begin = std::chrono::steady_clock::now();
+  options.validate();
+  const auto check_side = [&](const char* name, const Rows& rows, std::span<const std::int64_t> labels) {
+    if (labels.size() != rows.size())
+      throw InvalidArgument(fmt::format("{} has {} labels but {} embeddings; each needs exactly one", name, labels.size(), rows.size()));
+    if (rows.size() == 0) throw InvalidArgument(fmt::format("{} has no embeddings; at least 1 is needed", name));
+  };
+  check_side("queries", queries, query_labels);
+  check_side("gallery", gallery, gallery_labels);
+  if (queries.dimension() != gallery.dimension())
+    throw InvalidArgument(fmt::format("queries are of dimension {} and the gallery of {}; they must be of the same network",
+                                      queries.dimension(), gallery.dimension()));
+  std::vector<std::int64_t> all(query_labels.begin(), query_labels.end());
+  all.insert(all.end(), gallery_labels.begin(), gallery_labels.end());
+  const Classes classes(all);
+  const auto first_of_gallery = classes.of.begin() + static_cast<std::ptrdiff_t>(queries.size());
+  Sides sides{.queries = queries,
+              .gallery = gallery,
+              .apart = true,
+              .query_class = {classes.of.begin(), first_of_gallery},
+              .gallery_class = {first_of_gallery, classes.of.end()}};
+  sides.gallery_sizes.assign(classes.sizes.size(), 0);
+  for (const std::uint32_t label : sides.gallery_class) ++sides.gallery_sizes[label];
+  if (std::all_of(sides.query_class.begin(), sides.query_class.end(), [&](std::uint32_t c) { return sides.gallery_sizes[c] == 0; }))
+    throw InvalidArgument("gallery has no class of any query; no answer could be right");
+  check_rows(queries, options.threads);
+  check_rows(gallery, options.threads);
+  RetrievalResult result = Measurement(sides, options, progress).run();
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }

@@ -278,5 +278,25 @@ TEST(NormalizedMutualInformation, RefusesOtherLengthsAndNothing) {
   EXPECT_THAT(message_of([&] { normalized_mutual_information(none, none); }), HasSubstr("empty"));
 }
 
+// Large enough for many centres to be added at once. Drawn by distances that are out of date, many would fall into the same groups.
+TEST(KMeansSlow, AddsManyCentresAtOnceAsIfOneByOne) {
+  constexpr std::size_t kGroups = 400;
+  const Points points = test::grouped_points(8000, 3200, kGroups, 0.02);
+  const KMeansResult result = k_means(points.rows(), {.clusters = kGroups, .restarts = 1, .threads = 1});
+  EXPECT_EQ(result.clusters, kGroups);
+  for (std::size_t i = kGroups; i < points.size(); ++i) ASSERT_EQ(result.assignments[i], result.assignments[i % kGroups]) << i;
+  EXPECT_EQ(std::set<std::int64_t>(result.assignments.begin(), result.assignments.end()).size(), kGroups);
+  const KMeansResult more = k_means(points.rows(), {.clusters = kGroups, .restarts = 1, .threads = 3});
+  EXPECT_EQ(more.assignments, result.assignments);
+  EXPECT_EQ(more.centres, result.centres);
+}
+
+TEST(KMeansSlow, AddsNoMoreCentresThanThereAreDistinctRows) {
+  Points points = test::grouped_points(8000, 3200, 300, 0);
+  const KMeansResult result = k_means(points.rows(), {.clusters = 400, .restarts = 1});
+  EXPECT_EQ(result.clusters, 300U);
+  EXPECT_NEAR(result.inertia, 0, 1e-6);
+}
+
 }  // namespace
 }  // namespace smartmine

@@ -232,5 +232,57 @@ TEST(Retrieval, CanBeCancelledAndReportsAllQueries) {
   EXPECT_THROW(measure_retrieval(points.rows(), labels, {}, [](const ProgressEvent&) { return false; }), Cancelled);
 }
 
+TEST(Retrieval, SearchesAGalleryApartFromTheQueries) {
+  const Points all = test::lattice_points(230, 3, 6);
+  std::vector<std::int64_t> labels = uneven_labels(230, 30);
+  labels[0] = 987654;  // a query whose class the gallery has not
+  constexpr std::size_t kQueries = 70;
+  const Rows queries(all.values.data(), kQueries, all.dimension);
+  const Rows gallery(all.values.data() + kQueries * all.dimension, 230 - kQueries, all.dimension);
+  const std::span<const std::int64_t> both(labels);
+  const std::vector<std::size_t> ranks = {1, 3, 50, 1000};
+  Expected expected{std::vector<double>(ranks.size()), 0, 0, 0};
+  for (std::size_t query = 0; query < kQueries; ++query) {
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t row = kQueries; row < 230; ++row)
+      order.emplace_back(test::squared_distance(all.rows()[query], all.rows()[row], all.dimension), row);
+    std::sort(order.begin(), order.end());
+    std::size_t positives = 0, first = 1000000;
+    for (std::size_t place = 0; place < order.size(); ++place)
+      if (labels[order[place].second] == labels[query]) {
+        ++positives;
+        first = std::min(first, place);
+      }
+    for (std::size_t i = 0; i < ranks.size(); ++i) expected.recall[i] += first < ranks[i] ? 1.0 / kQueries : 0.0;
+    if (positives == 0) {
+      ++expected.alone;
+      continue;
+    }
+    double found = 0, precisions = 0;
+    for (std::size_t place = 0; place < positives; ++place)
+      if (labels[order[place].second] == labels[query]) precisions += ++found / static_cast<double>(place + 1);
+    expected.map_at_r += precisions / static_cast<double>(positives);
+    expected.r_precision += found / static_cast<double>(positives);
+  }
+  const auto answerable = static_cast<double>(kQueries - expected.alone);
+  expected.map_at_r /= answerable;
+  expected.r_precision /= answerable;
+  EXPECT_GT(expected.alone, 0U);
+  const RetrievalResult result =
+      measure_retrieval(queries, both.first(kQueries), gallery, both.subspan(kQueries), {.recall_at = ranks, .threads = 2});
+  expect_same(result, expected);
+  EXPECT_EQ(result.stats.queries, kQueries);
+}
+
+TEST(Retrieval, RefusesAGalleryThatDoesNotFit) {
+  const Points points = test::lattice_points(6, 2, 9), wide = test::lattice_points(6, 3, 9);
+  const std::vector<std::int64_t> labels = {1, 1, 2, 2, 3, 3}, others = {4, 4, 5, 5, 6, 6};
+  EXPECT_THAT(message_of([&] { measure_retrieval(points.rows(), labels, wide.rows(), labels); }),
+              HasSubstr("queries are of dimension 2 and the gallery of 3"));
+  EXPECT_THAT(message_of([&] { measure_retrieval(points.rows(), labels, points.rows(), std::span(labels).first(4)); }),
+              HasSubstr("gallery has 4 labels but 6 embeddings"));
+  EXPECT_THAT(message_of([&] { measure_retrieval(points.rows(), labels, points.rows(), others); }), HasSubstr("no answer could be right"));
+}
+
 }  // namespace
 }  // namespace smartmine
