@@ -1,6 +1,7 @@
 #include "console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,11 +16,36 @@ namespace {
 constexpr std::chrono::milliseconds kBarEvery{100};
 constexpr std::chrono::seconds kLineEvery{10};
 constexpr std::chrono::seconds kStageLineEvery{1};
-constexpr std::size_t kBarWidth = 32;
+constexpr std::size_t kWidestBar = 32;
+constexpr std::size_t kNarrowestBar = 8;
+constexpr std::size_t kUsualColumns = 80;
+constexpr std::string_view kClearLine = "\r\x1b[2K";
+
+bool line_open = false;  // a progress line stands on the terminal and other words must not follow it
 
 bool on_a_terminal() {
   const char* terminal = std::getenv("TERM");
   return isatty(STDERR_FILENO) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+// Asked for each line, for windows change.
+std::size_t columns() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return kUsualColumns;
+}
+
+void clear_line() {
+  if (!line_open) return;
+  std::fwrite(kClearLine.data(), 1, kClearLine.size(), stderr);
+  line_open = false;
+}
+
+std::string time_left(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600;
+  if (seconds < 2 * kMinute) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 2 * kHour) return fmt::format("{:.0f} min", seconds / kMinute);
+  return fmt::format("{:.1f} h", seconds / kHour);
 }
 
 std::size_t percent(const ProgressEvent& event) {
@@ -29,12 +55,14 @@ std::size_t percent(const ProgressEvent& event) {
 }  // namespace
 
 void warn(std::string_view message) {
+  clear_line();
   // One call, so that lines of several programs do not mix.
   const std::string line = fmt::format("smartmine: {}\n", message);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 void print(std::string_view text) {
+  clear_line();
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     throw IoError("standard output cannot be written; is the disk full, or the reader gone?");
 }
@@ -59,7 +87,6 @@ void ProgressDisplay::show(const ProgressEvent& event) {
   if (style_ == Style::kBar) {
     const bool complete = event.total != 0 && event.done >= event.total;
     if (!first && !new_stage && !complete && since < kBarEvery) return;
-    if (new_stage) finish();
     stage_ = event.stage;
     draw_bar(event);
   } else {
@@ -73,18 +100,25 @@ void ProgressDisplay::show(const ProgressEvent& event) {
   last_shown_ = now;
 }
 
+// One line, cut to the terminal: the bar gives way first, then what is said behind it.
 void ProgressDisplay::draw_bar(const ProgressEvent& event) {
+  const std::size_t room = columns() - 1;  // a full line would wrap on some terminals
   const double seconds = std::chrono::duration<double>(Clock::now() - started_).count();
   std::string line;
   if (event.total == 0) {
-    line = fmt::format("\r\x1b[2K{:<12} {} {:.1f} s", event.stage, event.done, seconds);
+    line = fmt::format("{:<12} {} {:.1f} s", event.stage, event.done, seconds);
   } else {
-    const std::size_t filled = std::min(kBarWidth, percent(event) * kBarWidth / 100);
-    line = fmt::format("\r\x1b[2K{:<12} [{}{}] {:>3} % {:.1f} s{}", event.stage, std::string(filled, '#'),
-                       std::string(kBarWidth - filled, ' '), percent(event), seconds, rate(event, Clock::now()));
+    const std::string behind = fmt::format(" {:>3} % {:.1f} s{}", percent(event), seconds, rate(event, Clock::now()));
+    const std::string before = fmt::format("{:<12} ", event.stage);
+    const std::size_t taken = before.size() + behind.size() + 2;
+    const std::size_t width = taken + kNarrowestBar > room ? 0 : std::min(kWidestBar, room - taken);
+    const std::size_t filled = std::min(width, percent(event) * width / 100);
+    line = width == 0 ? before + behind.substr(1)
+                      : fmt::format("{}[{}{}]{}", before, std::string(filled, '#'), std::string(width - filled, ' '), behind);
   }
+  line = std::string(kClearLine) + line.substr(0, room);
   std::fwrite(line.data(), 1, line.size(), stderr);
-  line_open_ = true;
+  line_open = true;
 }
 
 // Of stages whose units people count: how many a second, and how long the rest will take at that.
@@ -92,12 +126,10 @@ std::string ProgressDisplay::rate(const ProgressEvent& event, Clock::time_point 
   const double seconds = std::chrono::duration<double>(now - stage_started_).count();
   if (event.unit.empty() || event.done <= stage_first_ || seconds <= 0) return {};
   const double a_second = static_cast<double>(event.done - stage_first_) / seconds;
-  return fmt::format(", {:.0f} {}/s, {:.0f} s left", a_second, event.unit, static_cast<double>(event.total - event.done) / a_second);
+  return fmt::format(", {:.{}f} {}/s, {} left", a_second, a_second < 10 ? 1 : 0, event.unit,
+                     time_left(static_cast<double>(event.total - event.done) / a_second));
 }
 
-void ProgressDisplay::finish() {
-  if (line_open_) std::fputc('\n', stderr);
-  line_open_ = false;
-}
+void ProgressDisplay::finish() { clear_line(); }
 
 }  // namespace smartmine::app

@@ -27,8 +27,8 @@ void warn(std::string_view message);
 /// Text for stdout. Throws IoError if it cannot be written (a full disk, say).
 void print(std::string_view text);
 
-/// Shows on stderr where a long call stands: a bar on a terminal, a plain line now and then elsewhere.
-/// One at a time; the line it draws is ended by `finish` or the destructor.
+/// Shows on stderr where a long call stands: one line on a terminal, never wider than that, and a plain line now and then elsewhere.
+/// One at a time; the line is taken away by `finish`, by the destructor, and by whatever is printed next.
 class ProgressDisplay {
  public:
   explicit ProgressDisplay(bool quiet);
@@ -56,7 +56,6 @@ class ProgressDisplay {
   std::size_t stage_first_ = 0;  // what was done of the stage when it was first heard of
   std::size_t last_done_ = 0;
   std::string stage_;
-  bool line_open_ = false;
 };
 
 }  // namespace smartmine::app

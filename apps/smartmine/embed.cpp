@@ -91,6 +91,12 @@ void add_embed(CLI::App& program, Work& work) {
   command.add_flag("--skip-bad-images", arguments->skip_bad_images, "Go on without images that cannot be read, and count them");
   command.add_flag("--json", arguments->json, "Print one JSON object and nothing else");
   command.add_flag("--quiet", arguments->quiet, "Print warnings and errors only");
+  command.footer(
+      "Examples:\n"
+      "  smartmine embed --run runs/glyphs-1 --input photos/ --output photos.npy\n"
+      "      photos.npy has a row for each image, photos.paths.txt its path in the same order\n"
+      "  smartmine knn --embeddings photos.npy --neighbors 10 --output lists\n"
+      "      the nearest other photos of each");
   command.callback([arguments, &work] { work = [arguments] { embed(*arguments); }; });
 }
 

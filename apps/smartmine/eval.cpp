@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,11 +37,14 @@ using Clock = std::chrono::steady_clock;
 struct EvalArguments {
   std::string embeddings;
   std::string labels;
+  std::string gallery;  // what is searched, with its labels; empty: the other rows
+  std::string gallery_labels;
   std::string run;          // directory of a run; empty: embeddings and labels are given
   bool seed_given = false;  // else that of the run
   std::string device = "auto";
   std::string clusters;  // file; empty: none
   RetrievalOptions retrieval;
+  std::string recall_at = "1,2,4,8";
   KMeansOptions clustering;
   unsigned threads = 0;
   bool no_map = false;
@@ -51,7 +57,9 @@ struct EvalArguments {
 // What was measured on which rows.
 struct Evaluation {
   std::size_t size = 0;
+  std::size_t gallery_size = 0;  // 0: none apart
   std::size_t dimension = 0;
+  std::size_t clusters_wanted = 0;
   RowsSummary rows;
   RetrievalOptions options;
   RetrievalResult retrieval;
@@ -69,6 +77,11 @@ void check(const EvalArguments& arguments) {
     throw UsageError("--run measures the embeddings of a run's test images; --embeddings and --labels are for others");
   if (arguments.run.empty() && (arguments.embeddings.empty() || arguments.labels.empty()))
     throw UsageError(fmt::format("{} is missing; see smartmine eval --help", arguments.embeddings.empty() ? "--embeddings" : "--labels"));
+  if (arguments.gallery.empty() != arguments.gallery_labels.empty())
+    throw UsageError(fmt::format("{} is missing; --gallery and --gallery-labels go together",
+                                 arguments.gallery.empty() ? "--gallery" : "--gallery-labels"));
+  if (!arguments.run.empty() && !arguments.gallery.empty())
+    throw UsageError("--gallery is for --embeddings; --run measures a run's test images among each other");
   if (arguments.no_nmi && (arguments.restarts_given || !arguments.clusters.empty()))
     throw UsageError(
         fmt::format("{} is for clustering, which --no-nmi leaves out", arguments.restarts_given ? "--restarts" : "--clusters"));
@@ -76,7 +89,10 @@ void check(const EvalArguments& arguments) {
   if (!arguments.clusters.empty() && !arguments.run.empty()) check_outputs({}, {arguments.clusters});
 }
 
-Evaluation evaluate(const EvalArguments& arguments, const Rows& rows, const std::vector<std::int64_t>& labels, const Progress& progress) {
+Evaluation evaluate(const EvalArguments& arguments, const Labelled& read, const std::optional<Labelled>& gallery,
+                    const Progress& progress) {
+  const Rows& rows = read.embeddings.rows();
+  const std::vector<std::int64_t>& labels = read.labels;
   Evaluation result;
   result.size = rows.size();
   result.dimension = rows.dimension();
@@ -84,10 +100,18 @@ Evaluation evaluate(const EvalArguments& arguments, const Rows& rows, const std:
   result.rows = about(arguments.embeddings, [&] { return check_rows(rows, arguments.threads); });
   result.options.precision = !arguments.no_map;
   result.options.threads = arguments.threads;
-  result.retrieval = about(arguments.labels, [&] { return measure_retrieval(rows, labels, result.options, progress); });
+  if (gallery) {
+    about(arguments.gallery, [&] { return check_rows(gallery->embeddings.rows(), arguments.threads); });
+    result.gallery_size = gallery->labels.size();
+  }
+  result.retrieval = about(arguments.labels, [&] {
+    return gallery ? measure_retrieval(rows, labels, gallery->embeddings.rows(), gallery->labels, result.options, progress)
+                   : measure_retrieval(rows, labels, result.options, progress);
+  });
   if (!arguments.no_nmi) {
     KMeansOptions options = arguments.clustering;
-    options.clusters = result.retrieval.stats.classes;
+    options.clusters = std::set<std::int64_t>(labels.begin(), labels.end()).size();
+    result.clusters_wanted = options.clusters;
     options.threads = arguments.threads;
     result.clustering = k_means(rows, options, progress);
     result.nmi = normalized_mutual_information(labels, result.clustering.assignments);
@@ -97,10 +121,11 @@ Evaluation evaluate(const EvalArguments& arguments, const Rows& rows, const std:
   const std::size_t alone = result.retrieval.stats.queries_without_positive;
   if (alone > 0)
     notes.push_back(
-        fmt::format("{} of {} rows are alone in their class: misses of recall@k, left out of MAP@R and R-precision", alone, rows.size()));
-  if (!arguments.no_nmi && result.clustering.clusters < result.retrieval.stats.classes)
+        fmt::format("{} of {} {}: misses of recall@k, left out of MAP@R and R-precision", alone, rows.size(),
+                    gallery ? "queries have no image of their class in the gallery" : "rows are alone in their class"));
+  if (!arguments.no_nmi && result.clustering.clusters < result.clusters_wanted)
     notes.push_back(fmt::format("only {} distinct rows for {} classes, so only as many clusters", result.clustering.clusters,
-                                result.retrieval.stats.classes));
+                                result.clusters_wanted));
   result.note = fmt::format("{}", fmt::join(notes, "; "));
   return result;
 }
@@ -118,6 +143,7 @@ nlohmann::ordered_json to_json(const Evaluation& result, const EvalArguments& ar
   json["map@r"] = given(map, result.retrieval.map_at_r);
   json["r_precision"] = given(map, result.retrieval.r_precision);
   json["size"] = result.size;
+  json["gallery_size"] = given(result.gallery_size > 0, result.gallery_size);
   json["dimension"] = result.dimension;
   json["classes"] = retrieval.classes;
   json["queries_without_positive"] = retrieval.queries_without_positive;
@@ -142,6 +168,7 @@ std::string to_table(const Evaluation& result, const EvalArguments& arguments) {
   std::string table;
   const auto row = [&](std::string_view name, const std::string& value) { table += fmt::format("  {:<22} {}\n", name, value); };
   row("points", fmt::format("{} of dimension {}, {} classes", result.size, result.dimension, retrieval.classes));
+  if (result.gallery_size > 0) row("gallery", fmt::format("{} points; every point above is a query in it", result.gallery_size));
   row("rows", result.rows.unit_norm ? "of unit length" : "not of unit length; distances are Euclidean");
   std::string seconds = fmt::format("retrieval {:.3f}", retrieval.seconds);
   if (!arguments.no_nmi) seconds += fmt::format(", clustering {:.3f}", result.clustering.stats.seconds);
@@ -161,16 +188,38 @@ std::string to_table(const Evaluation& result, const EvalArguments& arguments) {
   return table;
 }
 
-Labelled read_files(const EvalArguments& arguments) {
-  std::vector<std::int64_t> labels = read_labels(arguments.labels);
-  Embeddings embeddings = read_embeddings(arguments.embeddings);
+Labelled read_files(const std::string& embeddings_path, const std::string& labels_path, std::size_t least) {
+  std::vector<std::int64_t> labels = read_labels(labels_path);
+  Embeddings embeddings = read_embeddings(embeddings_path);
   const Rows& rows = embeddings.rows();
-  if (rows.size() < 2)
-    throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", arguments.embeddings));
+  if (rows.size() < least)
+    throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", embeddings_path));
   if (labels.size() != rows.size())
-    throw IoError(fmt::format("{}: {} labels, but {} has {} rows; each row needs exactly one", arguments.labels, labels.size(),
-                              arguments.embeddings, rows.size()));
+    throw IoError(fmt::format("{}: {} labels, but {} has {} rows; each row needs exactly one", labels_path, labels.size(), embeddings_path,
+                              rows.size()));
   return {std::move(embeddings), std::move(labels)};
+}
+
+std::optional<Labelled> read_gallery(const EvalArguments& arguments, const Labelled& queries) {
+  if (arguments.gallery.empty()) return std::nullopt;
+  Labelled gallery = read_files(arguments.gallery, arguments.gallery_labels, 1);
+  if (const std::size_t own = gallery.embeddings.rows().dimension(); own != queries.embeddings.rows().dimension())
+    throw IoError(fmt::format("{}: of dimension {}, but {} is of {}; both must be of the same network", arguments.gallery, own,
+                              arguments.embeddings, queries.embeddings.rows().dimension()));
+  return gallery;
+}
+
+// "1,5,10", ascending.
+std::vector<std::size_t> parse_ranks(const std::string& text) {
+  std::vector<std::size_t> ranks;
+  for (const std::string& part : CLI::detail::split(text, ',')) {
+    std::size_t rank = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), rank);
+    if (error != std::errc() || end != part.data() + part.size() || rank < 1 || rank > kMaxRows || (!ranks.empty() && rank <= ranks.back()))
+      throw UsageError(fmt::format("--recall-at is '{}'; it must be ascending whole numbers of at least 1, such as 1,10,100", text));
+    ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 Labelled embed_run(EvalArguments& arguments, const Progress& progress) {
@@ -181,16 +230,19 @@ Labelled embed_run(EvalArguments& arguments, const Progress& progress) {
 
 void run_eval(EvalArguments arguments) {
   check(arguments);
+  arguments.retrieval.recall_at = parse_ranks(arguments.recall_at);
   const auto begin = Clock::now();
   ProgressDisplay display(arguments.quiet || arguments.json);
-  const Labelled read = arguments.run.empty() ? read_files(arguments) : embed_run(arguments, display.callback());
+  const std::size_t least = arguments.gallery.empty() ? 2 : 1;
+  const Labelled read =
+      arguments.run.empty() ? read_files(arguments.embeddings, arguments.labels, least) : embed_run(arguments, display.callback());
+  const std::optional<Labelled> gallery = read_gallery(arguments, read);
   if (!arguments.run.empty()) arguments.embeddings = arguments.labels = arguments.run;  // what messages name
-  const std::vector<std::int64_t>& labels = read.labels;
   const Rows& rows = read.embeddings.rows();
   const double read_seconds = seconds_since(begin);
   stop_if_interrupted();
 
-  const Evaluation result = evaluate(arguments, rows, labels, display.callback());
+  const Evaluation result = evaluate(arguments, read, gallery, display.callback());
   display.finish();
   stop_if_interrupted();
 
@@ -223,6 +275,10 @@ void add_eval(CLI::App& program, Work& work) {
         ->type_name("NAME")
         ->capture_default_str();
   }
+  command.add_option("--gallery", arguments->gallery, "Search these instead of the other rows; every row of --embeddings is a query")
+      ->type_name("FILE");
+  command.add_option("--gallery-labels", arguments->gallery_labels, "The class of each row of --gallery")->type_name("FILE");
+  command.add_option("--recall-at", arguments->recall_at, "The k of each recall@k, ascending")->type_name("K,...")->capture_default_str();
   command.add_flag("--no-nmi", arguments->no_nmi, "Leave out NMI, which needs a clustering");
   command.add_flag("--no-map", arguments->no_map, "Leave out MAP@R and R-precision, which need lists as long as a class");
   command.add_option("--restarts", arguments->clustering.restarts, "Runs of k-means, of which the best is taken; 1 to 1000")
@@ -245,7 +301,9 @@ void add_eval(CLI::App& program, Work& work) {
       "  smartmine eval --embeddings x.npy --labels y.npy\n"
       "      every row is a query among all others; NMI of k-means with as many clusters as there are classes\n"
       "  smartmine eval --embeddings x.npy --labels y.npy --no-nmi --no-map --json\n"
-      "      recall@1, 2, 4 and 8 only, which is fastest");
+      "      recall@1, 2, 4 and 8 only, which is fastest\n"
+      "  smartmine eval --embeddings queries.npy --labels q.npy --gallery shop.npy --gallery-labels s.npy --recall-at 1,10,20\n"
+      "      queries and gallery apart; NMI is that of the queries");
   command.callback([arguments, &command, &work] {
     arguments->restarts_given = command.count("--restarts") > 0;
     arguments->seed_given = command.count("--seed") > 0;

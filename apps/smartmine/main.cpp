@@ -13,6 +13,7 @@
 #include "console.h"
 #include "interrupt.h"
 #include "smartmine/core/error.h"
+#include "spelling.h"
 #include "torch_part.h"
 
 namespace smartmine::app {
@@ -28,11 +29,42 @@ std::string in_one_line(std::string text) {
   return text;
 }
 
+/// The subcommand that was named, or the program.
+const CLI::App& named_command(const CLI::App& program) {
+  const std::vector<const CLI::App*> named = program.get_subcommands([](const CLI::App* each) { return each->parsed(); });
+  return named.empty() ? program : *named.front();
+}
+
+std::string did_you_mean(const std::string& written, const std::vector<std::string>& known) {
+  const std::string meant = nearest_word(written, known);
+  return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& program) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  return names;
+}
+
 // The first argument nobody asked for, in words; empty: there is none.
 std::string unknown_argument(const CLI::App& program) {
   const std::vector<std::string> left = program.remaining(true);
   const auto option = std::find_if(left.begin(), left.end(), [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
-  if (option != left.end()) return "unknown option " + option->substr(0, option->find('='));
+  const CLI::App& command = named_command(program);
+  // A misspelt command takes its options down with it.
+  if (&command == &program && !left.empty() && left.front()[0] != '-')
+    return fmt::format("'{}' is no subcommand{}", left.front(), did_you_mean(left.front(), command_names(program)));
+  if (option != left.end()) {
+    const std::string name = option->substr(0, option->find('='));
+    return fmt::format("unknown option {}{}", name, did_you_mean(name, option_names(command)));
+  }
   return left.empty() ? "" : fmt::format("unexpected argument '{}'", left.front());
 }
 
@@ -73,7 +105,9 @@ int run(int argc, char** argv) {
     // A misspelt option is often a missing one too, and what was written says more.
     const bool incomplete = dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error);
     const std::string unknown = incomplete ? unknown_argument(program) : "";
-    throw UsageError(in_one_line(unknown.empty() ? error.what() : unknown) + "; see smartmine --help");
+    const CLI::App& command = named_command(program);
+    throw UsageError(fmt::format("{}; see smartmine {}--help", in_one_line(unknown.empty() ? error.what() : unknown),
+                                 &command == &program ? "" : command.get_name() + " "));
   }
   if (!work) throw UsageError("a subcommand is required, such as knn, mine or eval; see smartmine --help");
   catch_interrupts();

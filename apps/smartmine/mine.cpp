@@ -23,12 +23,14 @@
 #include "smartmine/core/parallel.h"
 #include "smartmine/core/vector_files.h"
 #include "smartmine/graph/exact_knn.h"
+#include "smartmine/mining/kappa_controller.h"
 #include "smartmine/mining/smart_miner.h"
 
 namespace smartmine::app {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr const char* kFindKappa = "auto";
 
 struct MineArguments {
   std::string embeddings;
@@ -38,6 +40,7 @@ struct MineArguments {
   std::string output;
   NeighborArguments neighbors;
   SmartMinerOptions miner;
+  std::string kappa = "4";  // or auto
   bool keep_duplicates = false;
   bool longer_lists = false;
   bool json = false;
@@ -74,8 +77,7 @@ void check(const MineArguments& arguments) {
   check_outputs(inputs, outputs);
 }
 
-LabelIndex read_label_index(const std::string& path, double& index_seconds) {
-  const std::vector<std::int64_t> values = read_labels(path);
+LabelIndex index_labels(const std::vector<std::int64_t>& values, const std::string& path, double& index_seconds) {
   return about(path, [&] {
     const auto begin = Clock::now();
     LabelIndex labels(values);
@@ -85,7 +87,7 @@ LabelIndex read_label_index(const std::string& path, double& index_seconds) {
   });
 }
 
-void require_labels_for(std::size_t rows, const std::string& source, const LabelIndex& labels, const std::string& path) {
+void require_labels_for(std::size_t rows, const std::string& source, const std::vector<std::int64_t>& labels, const std::string& path) {
   if (labels.size() != rows)
     throw IoError(fmt::format("{}: {} labels, but {} has {} rows; each row needs exactly one", path, labels.size(), source, rows));
 }
@@ -184,16 +186,21 @@ struct Inputs {
 
 Inputs read_inputs(const MineArguments& arguments) {
   const auto begin = Clock::now();
-  double index_seconds = 0;
-  Inputs inputs{.labels = read_label_index(arguments.labels, index_seconds), .embeddings = {}, .lists = {}};
+  const std::vector<std::int64_t> values = read_labels(arguments.labels);
+  std::optional<Embeddings> embeddings;
+  std::optional<NeighborLists> lists;
+  // Labels of another set are often of one class too, and that they are of another set says more.
   if (!arguments.embeddings.empty()) {
-    inputs.embeddings = read_embeddings(arguments.embeddings);
-    require_labels_for(inputs.rows()->size(), arguments.embeddings, inputs.labels, arguments.labels);
+    embeddings = read_embeddings(arguments.embeddings);
+    require_labels_for(embeddings->rows().size(), arguments.embeddings, values, arguments.labels);
   }
   if (arguments.lists_given()) {
-    inputs.lists = read_lists(arguments);
-    require_labels_for(inputs.lists->size(), arguments.ids, inputs.labels, arguments.labels);
+    lists = read_lists(arguments);
+    require_labels_for(lists->size(), arguments.ids, values, arguments.labels);
   }
+  double index_seconds = 0;
+  Inputs inputs{
+      .labels = index_labels(values, arguments.labels, index_seconds), .embeddings = std::move(embeddings), .lists = std::move(lists)};
   inputs.index_seconds = index_seconds;
   inputs.read_seconds = seconds_since(begin) - index_seconds;
   return inputs;
@@ -218,6 +225,7 @@ NeighborRun given_neighbors(const MineArguments& arguments, Inputs& inputs, std:
 SmartMinerOptions miner_options(const MineArguments& arguments, std::size_t list_length) {
   constexpr std::size_t kLongestByDefault = 16;
   SmartMinerOptions options = arguments.miner;
+  if (arguments.kappa != kFindKappa) CLI::detail::lexical_cast(arguments.kappa, options.kappa);  // checked when it was read
   options.seed = arguments.neighbors.fanng.seed;
   options.threads = arguments.neighbors.fanng.threads;
   options.skip_duplicates = !arguments.keep_duplicates;
@@ -225,6 +233,20 @@ SmartMinerOptions miner_options(const MineArguments& arguments, std::size_t list
   if (options.longest_list <= list_length)
     throw UsageError(fmt::format("--longest-list is {}; it must be more than the {} of the lists", options.longest_list, list_length));
   return options;
+}
+
+// If hardly anything was mined: which kappa would mine, and how much. Empty: enough was, or none would.
+template <class Search>
+std::string hint_for_kappa(const MiningRun& run, const SmartMinerOptions& options, const Search& search) {
+  const MiningStats& stats = run.mined.stats;
+  const std::size_t mined = stats.mined + stats.mined_outside_positive + stats.mined_nearer_positive;
+  const double wanted = options.mined_fraction * static_cast<double>(stats.triplets);
+  if (wanted <= 0 || static_cast<double>(mined) > kHardlyMined * wanted) return {};
+  const FoundKappa found = search();
+  if (found.mined_share * static_cast<double>(stats.triplets) <= static_cast<double>(mined) || found.kappa == options.kappa)
+    return fmt::format("only {} of {} triplets were mined, and no kappa from 1/256 to 4 mines more from these lists", mined, stats.triplets);
+  return fmt::format("only {} of {} triplets were mined; --kappa {:.3g} would mine {:.0f} % of them, and --kappa auto finds it", mined,
+                     stats.triplets, found.kappa, 100.0 * found.mined_share);
 }
 
 void run_mine(const MineArguments& arguments) {
@@ -249,8 +271,16 @@ void run_mine(const MineArguments& arguments) {
       run.longer_lists_seconds += seconds_since(begin);
       return lists;
     };
+  const auto search = [&] {
+    const auto begin = Clock::now();
+    const FoundKappa found = find_kappa(run.neighbors.lists, inputs.labels, options, progress);
+    run.kappa_search_seconds += seconds_since(begin);
+    return found;
+  };
+  if (arguments.kappa == kFindKappa) options.kappa = run.kappa = search().kappa;
   run.mined = SmartMiner(options).select(run.neighbors.lists, inputs.labels, inputs.rows(), progress);
   run.selection_seconds = inputs.index_seconds + run.mined.stats.seconds - run.longer_lists_seconds;
+  if (arguments.kappa != kFindKappa) run.hint = hint_for_kappa(run, options, search);
   run.neighbors.stats.peak_memory_bytes = peak_memory_bytes();
   display.finish();
 
@@ -261,8 +291,9 @@ void run_mine(const MineArguments& arguments) {
   std::vector<std::string> sentences = warnings(run.neighbors);
   if (!misfit.empty()) sentences.push_back("warning: " + misfit);
   if (!run.mined.stats.note.empty()) sentences.push_back("note: " + run.mined.stats.note);
+  if (!run.hint.empty()) sentences.push_back("note: " + run.hint);
   for (const std::string& sentence : sentences) warn(sentence);
-  for (const std::string& note : {run.neighbors.stats.note, misfit, run.mined.stats.note})
+  for (const std::string& note : {run.neighbors.stats.note, misfit, run.mined.stats.note, run.hint})
     if (!note.empty()) run.note += (run.note.empty() ? "" : "; ") + note;
   if (arguments.json) {
     nlohmann::ordered_json json = to_json(run);
@@ -278,8 +309,10 @@ void run_mine(const MineArguments& arguments) {
 void add_miner_options(CLI::App& command, MineArguments& arguments) {
   constexpr std::size_t kMostTripletsPerAnchor = 65536;
   SmartMinerOptions& miner = arguments.miner;
-  command.add_option("--kappa", miner.kappa, "A negative must be this many times as far (squared) as the nearest positive")
-      ->check(positive_number())
+  command
+      .add_option("--kappa", arguments.kappa,
+                  "A negative must be this many times as far (squared) as the nearest positive; auto: the largest that mines")
+      ->check(positive_number_or(kFindKappa))
       ->type_name("X")
       ->capture_default_str();
   command.add_option("--triplets-per-anchor", miner.triplets_per_anchor, "Triplets of each anchor; 1 to 65536")
@@ -351,6 +384,8 @@ void add_mine(CLI::App& program, Work& work) {
       "      a triplet for every row that is not alone in its class\n"
       "  smartmine mine --embeddings x.npy --labels y.npy --kappa 2 --mined-fraction 0.5 --seed 7 --output epoch7.npy\n"
       "      harder negatives; every second triplet random; give every epoch its own seed\n"
+      "  smartmine mine --embeddings x.npy --labels y.npy --kappa auto --output triplets.npy\n"
+      "      the kappa that suits these lists is looked for, and told\n"
       "  smartmine mine --ids lists.ids.npy --distances lists.distances.npy --labels y.npy --output triplets.npy\n"
       "      from lists that are there already, such as those of smartmine knn");
   command.callback([arguments, &command, &work] {

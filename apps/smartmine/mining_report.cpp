@@ -19,9 +19,10 @@ void add_quantiles(nlohmann::ordered_json& json, const std::string& name, const 
 }
 
 std::string quantile_row(std::string_view name, const Quantiles& quantiles) {
-  std::string row = fmt::format("  {:<22}", name);
-  for (const float value : quantiles.values) row += quantiles.count > 0 ? fmt::format(" {:>9.4g}", value) : fmt::format(" {:>9}", "-");
-  return row + fmt::format(" {:>10}\n", quantiles.count);
+  // With all columns it just fits a terminal of 80.
+  std::string row = fmt::format("  {:<18}", name);
+  for (const float value : quantiles.values) row += quantiles.count > 0 ? fmt::format(" {:>6.3g}", value) : fmt::format(" {:>6}", "-");
+  return row + fmt::format(" {:>9}\n", quantiles.count);
 }
 
 std::string row(std::string_view name, const std::string& value) { return fmt::format("  {:<22} {}\n", name, value); }
@@ -40,7 +41,8 @@ nlohmann::ordered_json to_json(const MiningRun& run) {
   json["list_stage_seconds"] = json["stage_seconds"];
   json["stage_seconds"] = {
       {"lists", run.neighbors.stats.seconds}, {"selection", run.selection_seconds}, {"longer_lists", run.longer_lists_seconds}};
-  json["seconds"] = run.neighbors.stats.seconds + run.selection_seconds + run.longer_lists_seconds;
+  if (run.kappa_search_seconds > 0) json["stage_seconds"]["kappa_search"] = run.kappa_search_seconds;
+  json["seconds"] = run.neighbors.stats.seconds + run.selection_seconds + run.longer_lists_seconds + run.kappa_search_seconds;
   if (run.given_lists()) {  // nobody measured, or knows
     for (const char* name : {"recall", "recall_target", "recall_reached"}) json[name] = nullptr;
     if (run.neighbors.dimension == 0)
@@ -96,17 +98,17 @@ std::string to_table(const MiningRun& run) {
     table += row("longer lists", fmt::format("up to {} for {} anchors, {:.3f} seconds", stats.extended_neighbors, stats.extended_anchors,
                                              run.longer_lists_seconds));
   table += row("triplets", counted(stats.triplets));
-  table += row("mined", fmt::format("{}  positive from the list; all violate the margin", counted(stats.mined)));
-  table += row("", fmt::format("{}  positive from outside the list{}", counted(stats.mined_outside_positive),
+  table += row("mined", fmt::format("{}  from the list; all violate the margin", counted(stats.mined)));
+  table += row("", fmt::format("{}  from outside the list{}", counted(stats.mined_outside_positive),
                                stats.positive_distances_unknown > 0 || stats.mined_outside_positive == 0
                                    ? ""
-                                   : fmt::format("; {} violate the margin", stats.outside_violating)));
-  table += row("", fmt::format("{}  positive nearer than the negative, as asked for", counted(stats.mined_nearer_positive)));
+                                   : fmt::format("; {} violate it", stats.outside_violating)));
+  table += row("", fmt::format("{}  nearer than the negative, as asked", counted(stats.mined_nearer_positive)));
   table += row("random", fmt::format("{}  the list holds no positive", counted(stats.random_no_positive)));
   table += row("", fmt::format("{}  no negative beyond the bound", counted(stats.random_no_negative)));
-  table += row("", fmt::format("{}  no positive far enough: the list holds the whole class", counted(stats.random_no_farther_positive)));
+  table += row("", fmt::format("{}  the list holds the whole class", counted(stats.random_no_farther_positive)));
   table += row("", fmt::format("{}  by the share asked for", counted(stats.random_by_share)));
-  table += fmt::format("\n  {:<22} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10}\n", "squared distance", "min", "5 %", "25 %", "median",
+  table += fmt::format("\n  {:<18} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>9}\n", "squared distance", "min", "5 %", "25 %", "median",
                        "75 %", "95 %", "max", "triplets");
   table += quantile_row("anchor to positive", stats.positive_distances);
   table += quantile_row("anchor to negative", stats.negative_distances);

@@ -19,6 +19,8 @@ struct MiningRun {
   double kappa = 0;
   double selection_seconds = 0;     ///< Indexing the labels and selecting, without the next.
   double longer_lists_seconds = 0;  ///< Computing longer lists for some anchors.
+  double kappa_search_seconds = 0;  ///< Looking for a kappa.
+  std::string hint;                 ///< Which kappa would mine, if this one hardly does.
   std::string note;                 ///< All that an operator should know, in words; mostly empty.
 
   bool given_lists() const { return neighbors.stats.index == kGivenLists; }

@@ -39,6 +39,16 @@ CLI::Validator positive_number() {
   return number([](double value) { return value > 0 && std::isfinite(value); }, "above 0 and finite");
 }
 
+CLI::Validator positive_number_or(const std::string& word) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        double value = 0;
+        const bool good = text == word || (CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value));
+        return good ? std::string() : fmt::format("'{}' is not a number above 0 and finite, nor {}", text, word);
+      },
+      "");
+}
+
 CLI::Validator fraction(bool one_allowed) {
   return number([=](double value) { return value > 0 && (one_allowed ? value <= 1 : value < 1); }, one_allowed ? "in (0, 1]" : "in (0, 1)");
 }

@@ -12,6 +12,8 @@ namespace smartmine::app {
 CLI::Validator whole_number(std::uint64_t low, std::uint64_t high);
 /// Above 0, finite.
 CLI::Validator positive_number();
+/// The same, or this word.
+CLI::Validator positive_number_or(const std::string& word);
 /// Above 0, below 1 or at most 1.
 CLI::Validator fraction(bool one_allowed);
 /// From 0 to 1.
