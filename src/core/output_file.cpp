@@ -2,13 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "core/system_error.h"
@@ -17,10 +23,41 @@
 namespace smartmine {
 namespace {
 
+constexpr std::string_view kPrefix = ".smartmine-";
+constexpr std::string_view kEnding = ".tmp";
 constexpr std::size_t kLargestWrite = std::size_t{1} << 30;  // some systems refuse more in one call
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+/// The process that a temporary file is of; 0: it is none.
+pid_t writer_of(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with(kPrefix) || !name.ends_with(kEnding)) return 0;
+  pid_t writer = 0;
+  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), writer);
+  return error == std::errc() && *end == '-' && writer > 0 ? writer : 0;
+}
+
+/// Whether nobody is at work on a temporary file any more: its writer is gone, and nobody on another machine, where there may be one of the
+/// same number, holds it.
+bool is_left_behind(const std::filesystem::path& file) {
+  const pid_t writer = writer_of(file);
+  if (writer == 0 || ::kill(writer, 0) == 0 || errno != ESRCH) return false;
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool free = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+  ::close(descriptor);
+  return free;
+}
+
+// Looking once is enough: what is left behind now was left before this process began.
+void remove_left_behind_once(const std::filesystem::path& folder) {
+  static std::mutex mutex;
+  static std::set<std::filesystem::path> looked;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (looked.insert(folder).second) remove_left_behind(folder);
 }
 
 const char* hint_for(int reason) {
@@ -56,14 +93,16 @@ OutputFile::OutputFile(const std::filesystem::path& destination) : destination_(
     if (!none) target_ = followed;
   }
   check_destination();
+  remove_left_behind_once(folder_of(target_));
   // The process id keeps names apart on one machine, O_EXCL where several machines share the folder.
   static std::atomic<unsigned> counter{0};
   constexpr int kAttempts = 1000;
   for (int attempt = 0; attempt < kAttempts && descriptor_ < 0; ++attempt) {
-    const auto candidate = folder_of(target_) / fmt::format(".smartmine-{}-{}.tmp", ::getpid(), counter.fetch_add(1));
+    const auto candidate = folder_of(target_) / fmt::format("{}{}-{}{}", kPrefix, ::getpid(), counter.fetch_add(1), kEnding);
     descriptor_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ >= 0) {
       temporary_ = candidate;
+      ::flock(descriptor_, LOCK_EX | LOCK_NB);  // for other machines to see; where it cannot be had, the process id must do
     } else if (errno != EEXIST && errno != EINTR) {
       fail("cannot write", errno);
     }
@@ -141,6 +180,19 @@ void commit_all(std::initializer_list<std::reference_wrapper<OutputFile>> files)
   for (OutputFile& file : files) file.check_destination();
   for (OutputFile& file : files) file.commit();
 }
+
+std::size_t remove_left_behind(const std::filesystem::path& folder) noexcept {
+  std::size_t removed = 0;
+  try {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+      if (is_left_behind(entry.path()) && ::unlink(entry.path().c_str()) == 0) ++removed;
+  } catch (const std::exception&) {  // a folder that cannot be looked through keeps what is in it
+  }
+  return removed;
+}
+
+bool is_temporary(const std::filesystem::path& file) { return writer_of(file) != 0; }
 
 void make_folders(const std::filesystem::path& path) {
   std::error_code error;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -283,6 +284,40 @@ TEST(CommitAll, LeavesNoneWhenOneCannotBeWritten) {
     io_error([&] { write_text(distances, std::string(200, 'x')); });
   }
   EXPECT_THAT(folder.names(), IsEmpty());
+}
+
+TEST(OutputFile, RemovesWhatKilledWritersLeftBehindAndNothingElse) {
+  const TemporaryFolder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {  // a writer that is killed in the middle
+    OutputFile file(folder / "half");
+    write_text(file, "half");
+    ::raise(SIGKILL);
+  }
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) found.push_back(entry.path().filename().string());
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  ASSERT_EQ(names().size(), 1U);
+  EXPECT_TRUE(names().front().starts_with(".smartmine-" + std::to_string(child) + "-"));
+  // Of a process that lives, and of none at all.
+  const std::string mine = ".smartmine-" + std::to_string(::getpid()) + "-99999.tmp";
+  for (const std::string& name : {mine, std::string(".smartmine-x-1.tmp"), std::string("smartmine-1-1.tmp"), std::string("note")})
+    save(folder / name, "kept");
+  {
+    OutputFile file(folder / "whole");
+    write_text(file, "whole");
+    file.commit();
+  }
+  EXPECT_THAT(names(), ::testing::UnorderedElementsAre(".smartmine-x-1.tmp", mine, "note", "smartmine-1-1.tmp", "whole"));
+  EXPECT_TRUE(is_temporary(folder / mine));
+  EXPECT_FALSE(is_temporary(folder / ".smartmine-x-1.tmp"));
+  EXPECT_FALSE(is_temporary(folder / "note"));
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace smartmine {
 /// A file that appears whole or not at all. It is written under a temporary name in the destination's folder and renamed
 /// by `commit`; without a commit the destructor removes it. Everything that can fail throws IoError with path, reason and
 /// hint: a missing or read-only folder and a destination that is not a plain file already when opening, a full disk when
-/// writing or committing. An existing destination is replaced; through a symbolic link, its target is.
+/// writing or committing. An existing destination is replaced; through a symbolic link, its target is. The first file a process writes into
+/// a folder takes away the temporary files that killed processes left there.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& destination);
@@ -44,6 +45,12 @@ class OutputFile {
 
 /// Commits files that belong together: all are finished, and all destinations looked at, before the first is renamed.
 void commit_all(std::initializer_list<std::reference_wrapper<OutputFile>> files);
+
+/// Whether a file has the name of a temporary one.
+bool is_temporary(const std::filesystem::path& file);
+
+/// Removes the temporary files in a folder whose writers are gone, and says how many these were.
+std::size_t remove_left_behind(const std::filesystem::path& folder) noexcept;
 
 /// Makes a folder and those above it where they are missing. Throws IoError with path, reason and hint.
 void make_folders(const std::filesystem::path& path);
