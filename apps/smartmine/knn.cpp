@@ -53,7 +53,7 @@ void write(const KnnArguments& arguments, const NeighborRun& run) {
   ids.finish();
   distances.finish();
   stop_if_interrupted();
-  if (!arguments.neighbors.graph.empty()) run.graph.value().save(arguments.neighbors.graph);
+  if (!arguments.neighbors.graph.empty()) run.index.save(arguments.neighbors.graph);
   commit_all({ids, distances});
 }
 

@@ -22,7 +22,7 @@
 #include "smartmine/core/output_file.h"
 #include "smartmine/core/parallel.h"
 #include "smartmine/core/vector_files.h"
-#include "smartmine/graph/exact_knn.h"
+#include "smartmine/graph/neighbor_index.h"
 #include "smartmine/mining/kappa_controller.h"
 #include "smartmine/mining/smart_miner.h"
 
@@ -100,7 +100,7 @@ NeighborLists read_lists(const MineArguments& arguments) {
   if (squared.size() != ids.rows || squared.dimension() != ids.columns)
     throw IoError(fmt::format("{}: {} rows of {} distances, but {} has {} rows of {} ids; they must be of the same shape",
                               arguments.distances, squared.size(), squared.dimension(), arguments.ids, ids.rows, ids.columns));
-  const std::size_t wanted = arguments.neighbors_given ? arguments.neighbors.fanng.neighbors : ids.columns;
+  const std::size_t wanted = arguments.neighbors_given ? arguments.neighbors.options.neighbors : ids.columns;
   if (wanted > ids.columns)
     throw UsageError(fmt::format("--neighbors is {}; the lists of {} are of {}", wanted, arguments.ids, ids.columns));
   NeighborLists lists(ids.rows, wanted);
@@ -145,7 +145,7 @@ NeighborLists longer_lists(const Rows& rows, std::span<const std::uint32_t> anch
   std::vector<float> queries;
   queries.reserve(anchors.size() * rows.dimension());
   for (const std::uint32_t anchor : anchors) queries.insert(queries.end(), rows[anchor], rows[anchor] + rows.dimension());
-  const NeighborResult found = ExactKnn({.neighbors = neighbors + 1, .threads = threads})
+  const NeighborResult found = NeighborIndex({.kind = IndexKind::kExact, .neighbors = neighbors + 1, .threads = threads})
                                    .search(rows, Rows(queries.data(), anchors.size(), rows.dimension()), progress);
   computations += found.stats.distance_computations;
   NeighborLists lists(anchors.size(), neighbors);
@@ -169,7 +169,7 @@ void write(const MineArguments& arguments, const MiningRun& run) {
   write_npy(file, std::span<const std::int64_t>(values), {run.mined.triplets.size(), 3});
   file.finish();
   stop_if_interrupted();
-  if (!arguments.neighbors.graph.empty()) run.neighbors.graph.value().save(arguments.neighbors.graph);
+  if (!arguments.neighbors.graph.empty()) run.neighbors.index.save(arguments.neighbors.graph);
   file.commit();
 }
 
@@ -211,7 +211,7 @@ NeighborRun given_neighbors(const MineArguments& arguments, Inputs& inputs, std:
   NeighborRun run;
   run.lists = std::move(inputs.lists).value();
   run.start = "none";
-  run.threads = resolve_threads(arguments.neighbors.fanng.threads);
+  run.threads = resolve_threads(arguments.neighbors.options.threads);
   run.stats.index = kGivenLists;
   run.stats.kernel = "none";
   if (const Rows* rows = inputs.rows()) {
@@ -226,8 +226,8 @@ SmartMinerOptions miner_options(const MineArguments& arguments, std::size_t list
   constexpr std::size_t kLongestByDefault = 16;
   SmartMinerOptions options = arguments.miner;
   if (arguments.kappa != kFindKappa) CLI::detail::lexical_cast(arguments.kappa, options.kappa);  // checked when it was read
-  options.seed = arguments.neighbors.fanng.seed;
-  options.threads = arguments.neighbors.fanng.threads;
+  options.seed = arguments.neighbors.options.seed;
+  options.threads = arguments.neighbors.options.threads;
   options.skip_duplicates = !arguments.keep_duplicates;
   if (options.longest_list == 0) options.longest_list = kLongestByDefault * list_length;
   if (options.longest_list <= list_length)
@@ -252,7 +252,7 @@ std::string hint_for_kappa(const MiningRun& run, const SmartMinerOptions& option
 void run_mine(const MineArguments& arguments) {
   check(arguments);
   Inputs inputs = read_inputs(arguments);
-  SmartMinerOptions options = miner_options(arguments, inputs.lists ? inputs.lists->neighbors() : arguments.neighbors.fanng.neighbors);
+  SmartMinerOptions options = miner_options(arguments, inputs.lists ? inputs.lists->neighbors() : arguments.neighbors.options.neighbors);
   stop_if_interrupted();
 
   ProgressDisplay display(arguments.quiet || arguments.json);

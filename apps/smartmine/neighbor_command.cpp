@@ -12,13 +12,11 @@
 #include "option_checks.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
-#include "smartmine/graph/exact_knn.h"
 
 namespace smartmine::app {
 namespace {
 
 constexpr unsigned kMostThreads = 1024;
-constexpr std::size_t kCertifiedUnasked = 32768;  // rows; see FanngOptions::certify
 
 Start start_from(std::string_view name) {
   if (name == "random") return Start::kRandom;
@@ -26,20 +24,21 @@ Start start_from(std::string_view name) {
   return Start::kPartition;
 }
 
-bool chooses_exact(const NeighborArguments& arguments, const Rows& rows) {
-  if (arguments.index != "auto") return arguments.index == "exact";
-  if (!arguments.graph_option().empty()) return false;  // who says how the graph is to be wants one
-  return exact_is_faster(rows.size(), rows.dimension(), arguments.fanng.neighbors);
+IndexKind kind_of(const NeighborArguments& arguments) {
+  if (arguments.index == "exact") return IndexKind::kExact;
+  if (arguments.index == "fanng" || !arguments.graph_option().empty())
+    return IndexKind::kFanng;  // who says how the graph is to be wants one
+  return IndexKind::kAutomatic;
 }
 
-Fanng load_previous(const std::string& path, const Rows& rows) {
-  Fanng graph = Fanng::load(path);
+void load_previous(NeighborIndex& index, const std::string& path, const Rows& rows) {
+  index.load(path);
+  const Fanng& graph = *index.graph();
   if (graph.size() != rows.size() || graph.dimension() != rows.dimension())
     throw IoError(
         fmt::format("{}: a graph of {} points of dimension {}, but the embeddings are {} of dimension {}; it must come from "
                     "the same points",
                     path, graph.size(), graph.dimension(), rows.size(), rows.dimension()));
-  return graph;
 }
 
 // Looks at the rows only once something was wrong; the search looks at every value anyway.
@@ -61,7 +60,7 @@ std::string with_unit(std::uint64_t bytes) {
 }  // namespace
 
 void NeighborArguments::add_to(CLI::App& command) {
-  command.add_option("--neighbors", fanng.neighbors, "Length of each list, fewer than there are rows")
+  command.add_option("--neighbors", options.neighbors, "Length of each list, fewer than there are rows")
       ->check(whole_number(1, kMaxRows))
       ->type_name("K")
       ->capture_default_str();
@@ -74,33 +73,35 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->type_name("NAME")
       ->default_str("partition");
   command.add_option("--graph", graph, "The graph is written here; with --start previous it is first read from here")->type_name("FILE");
-  command.add_option("--recall", fanng.recall_target, "Share of true neighbours the lists must hold, checked on a sample")
+  command.add_option("--recall", options.recall_target, "Share of true neighbours the lists must hold, checked on a sample")
       ->check(fraction(true))
       ->type_name("R")
       ->capture_default_str();
   command
-      .add_option("--success-rate", fanng.success_target, "Share of random pairs whose descent through the graph is to reach its target")
+      .add_option("--success-rate", options.success_target, "Share of random pairs whose descent through the graph is to reach its target")
       ->check(fraction(false))
       ->type_name("P")
       ->capture_default_str();
   command.add_flag(
-      "--certify", fanng.certify,
-      "Go on until the success rate is reached however long it takes; without it, only up to 32,768 rows or with --start random");
+      "--certify", options.certify,
+      fmt::format("Go on until the success rate is reached however long it takes; without it, only up to {},{:03} rows or with "
+                  "--start random",
+                  kCertifiedUnasked / 1000, kCertifiedUnasked % 1000));
   command
-      .add_option("--edge-candidates", fanng.edge_candidates,
+      .add_option("--edge-candidates", options.edge_candidates,
                   "Nearest neighbours considered for a vertex's edges; 0: as many as needed; at most 4096")
       ->check(whole_number(0, 4096))
       ->type_name("C")
       ->capture_default_str();
-  command.add_option("--max-degree", fanng.max_degree, "Most edges of a vertex, shortest first; 4 to 1024")
+  command.add_option("--max-degree", options.max_degree, "Most edges of a vertex, shortest first; 4 to 1024")
       ->check(whole_number(4, 1024))
       ->type_name("D")
       ->capture_default_str();
-  command.add_option("--seed", fanng.seed, "Same seed, same result, at any number of threads")
+  command.add_option("--seed", options.seed, "Same seed, same result, at any number of threads")
       ->check(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
       ->type_name("S")
       ->capture_default_str();
-  command.add_option("--threads", fanng.threads, "Threads to use; 0: all cores")
+  command.add_option("--threads", options.threads, "Threads to use; 0: all cores")
       ->check(whole_number(0, kMostThreads))
       ->type_name("T")
       ->capture_default_str();
@@ -110,7 +111,7 @@ void NeighborArguments::add_to(CLI::App& command) {
 std::string NeighborArguments::graph_option() const {
   if (!start.empty()) return "--start";
   if (!graph.empty()) return "--graph";
-  if (fanng.certify) return "--certify";
+  if (options.certify) return "--certify";
   for (const CLI::Option* option : graph_numbers_)
     if (option->count() > 0) return option->get_name();
   return {};
@@ -123,7 +124,7 @@ void NeighborArguments::check() const {
   if (reads_graph() && !std::filesystem::exists(graph))
     throw IoError(fmt::format("{}: no such graph; a run with another --start and this --graph writes one", graph));
   try {
-    fanng.validate();
+    options.validate();
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());
   }
@@ -131,37 +132,27 @@ void NeighborArguments::check() const {
 
 NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress) {
   if (rows.size() < 2) throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", source));
-  if (arguments.fanng.neighbors >= rows.size())
-    throw UsageError(fmt::format("--neighbors is {}; with the {} rows of {} it must be from 1 to {}", arguments.fanng.neighbors,
+  if (arguments.options.neighbors >= rows.size())
+    throw UsageError(fmt::format("--neighbors is {}; with the {} rows of {} it must be from 1 to {}", arguments.options.neighbors,
                                  rows.size(), source, rows.size() - 1));
+  NeighborIndexOptions options = arguments.options;
+  options.kind = kind_of(arguments);
+  options.start = start_from(arguments.start);
+  options.keep_graph = !arguments.graph.empty();  // who keeps the graph means to start from it again
   NeighborRun run;
+  run.index = NeighborIndex(options);
   run.dimension = rows.dimension();
-  run.threads = resolve_threads(arguments.fanng.threads);
-  if (chooses_exact(arguments, rows)) {
-    run.start = "none";
-    const ExactKnn exact({.neighbors = arguments.fanng.neighbors, .threads = arguments.fanng.threads});
-    NeighborResult result = search_rows(rows, source, [&] { return exact.neighbors(rows, progress); });
-    run.lists = std::move(result.lists);
-    run.stats = std::move(result.stats);
-    run.stats.recall_target = arguments.fanng.recall_target;
-    return run;
-  }
-  run.start = arguments.start.empty() ? "partition" : arguments.start;
-  FanngOptions options = arguments.fanng;
-  options.start = start_from(run.start);
-  run.certified = options.certify || options.start == Start::kRandom || rows.size() <= kCertifiedUnasked;
-  options.refreshable = !arguments.graph.empty();  // who keeps the graph means to start from it again
-  std::optional<Fanng> previous;
+  run.threads = resolve_threads(options.threads);
   if (arguments.reads_graph()) {
     const auto begin = std::chrono::steady_clock::now();
-    previous = load_previous(arguments.graph, rows);
+    load_previous(run.index, arguments.graph, rows);
     run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     stop_if_interrupted();
   }
-  FanngResult result = search_rows(rows, source, [&] { return build_fanng(rows, options, previous ? &*previous : nullptr, progress); });
+  NeighborResult result = search_rows(rows, source, [&] { return run.index.neighbors(rows, progress); });
   run.lists = std::move(result.lists);
   run.stats = std::move(result.stats);
-  run.graph = std::move(result.graph);
+  run.start = !run.has_graph() ? "none" : arguments.start.empty() ? "partition" : arguments.start;
   return run;
 }
 
@@ -194,7 +185,7 @@ nlohmann::ordered_json to_json(const NeighborRun& run) {
                                  {"unit_norm", stats.unit_norm},
                                  {"peak_memory_bytes", stats.peak_memory_bytes},
                                  {"note", stats.note}};
-  if (!run.graph)  // nothing to speak of
+  if (!run.has_graph())  // nothing to speak of
     for (const char* name : {"success_rate", "success_bound", "success_pairs", "success_target", "success_reached", "mean_degree",
                              "max_degree", "edges_added"})
       json[name] = nullptr;
@@ -207,7 +198,7 @@ std::string to_table(const NeighborRun& run) {
   const auto row = [&](std::string_view name, const std::string& value) { table += fmt::format("  {:<22} {}\n", name, value); };
   row("points", fmt::format("{} of dimension {}", run.lists.size(), run.dimension));
   row("neighbours of each", std::to_string(run.lists.neighbors()));
-  row("index", run.graph ? fmt::format("{}, {} start", stats.index, run.start) : stats.index);
+  row("index", run.has_graph() ? fmt::format("{}, {} start", stats.index, run.start) : stats.index);
   row("threads, kernel", fmt::format("{}, {}", run.threads, stats.kernel));
   std::string stages;
   for (const auto& [stage, seconds] : stats.stage_seconds) stages += fmt::format("{}{} {:.3f}", stages.empty() ? "" : ", ", stage, seconds);
@@ -217,7 +208,7 @@ std::string to_table(const NeighborRun& run) {
     row("recall", fmt::format("{:.4f} on {} points, {:.4f} asked for", stats.recall, stats.recall_sample, stats.recall_target));
   else
     row("recall", "1, exact search");
-  if (run.graph) {
+  if (run.has_graph()) {
     row("success rate", fmt::format("{:.4f}, at least {:.4f} with 95 % confidence, {} pairs", stats.success_rate, stats.success_bound,
                                     stats.success_pairs));
     row("edges of a vertex", fmt::format("{:.1f}, at most {}", stats.mean_degree, stats.max_degree));
@@ -238,7 +229,7 @@ std::vector<std::string> warnings(const NeighborRun& run) {
         "note: the graph's success rate is {:.4f} (at least {:.4f} with 95 % confidence), under {:.4f}; the lists do not depend on "
         "it. For searching with the graph, {} it",
         stats.success_rate, stats.success_bound, stats.success_target,
-        run.certified ? "more --edge-candidates or a larger --max-degree may raise" : "--certify or more --edge-candidates raise"));
+        stats.certified ? "more --edge-candidates or a larger --max-degree may raise" : "--certify or more --edge-candidates raise"));
   if (!stats.note.empty()) all.push_back("note: " + stats.note);
   return all;
 }

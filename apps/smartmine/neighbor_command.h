@@ -3,22 +3,20 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
-#include "smartmine/graph/fanng.h"
-#include "smartmine/graph/neighbors.h"
+#include "smartmine/graph/neighbor_index.h"
 
 // What every subcommand that needs neighbour lists shares: its options, the work, and what is said about it.
 namespace smartmine::app {
 
 /// Values of the shared options, as given.
 struct NeighborArguments {
-  FanngOptions fanng;
+  NeighborIndexOptions options;  ///< But for what the next three say.
   std::string index = "auto";
   std::string start;  ///< Empty: not given.
   std::string graph;  ///< File; empty: none.
@@ -34,16 +32,16 @@ struct NeighborArguments {
   std::vector<const CLI::Option*> graph_numbers_;  // options whose value does not tell whether they were given
 };
 
-/// Lists, what they cost, and the graph if there is one.
+/// Lists, what they cost, and the index, which holds the graph if one is to be written.
 struct NeighborRun {
   NeighborLists lists;
   NeighborStats stats;
-  std::optional<Fanng> graph;
+  NeighborIndex index;
   std::string start;  ///< "none" for exact search.
   std::size_t dimension = 0;
   unsigned threads = 0;
   double read_graph_seconds = 0;
-  bool certified = false;  ///< The success rate was pursued as far as the other options let it.
+  bool has_graph() const { return stats.index == "fanng"; }
 };
 
 /// Does what the arguments say on the rows read from `source`.

@@ -30,7 +30,6 @@ constexpr std::uint64_t kRandomEdgeStream = 0x5245;
 constexpr std::uint64_t kStrangerStream = 0x5354;
 constexpr std::size_t kExactBelow = 4096;        // so few points are compared all with all
 constexpr std::size_t kCalibrationPoints = 512;  // points on which the reach of the search is settled
-constexpr std::size_t kQuickToCertify = 32768;   // up to so many points the success rate is brought to its target unasked
 constexpr float kMostReach = 4;
 constexpr std::size_t kMostRanks = 4096;  // places of a list that traps are looked for in
 constexpr std::size_t kCopies = 8;        // edges to copies of a vertex
@@ -121,10 +120,10 @@ class FanngBuilder {
     if (options_.edge_candidates > 0) return options_.edge_candidates;
     if (!certifies()) return 0;
     // Measured (docs/results.md): with fewer, traverse-add would have to add so many edges that it takes longer.
-    if (size_ <= kQuickToCertify) return 300;
-    return size_ <= 5 * kQuickToCertify ? 450 : 1000;
+    if (size_ <= kCertifiedUnasked) return 300;
+    return size_ <= 5 * kCertifiedUnasked ? 450 : 1000;
   }
-  bool certifies() const { return options_.certify || size_ <= kQuickToCertify; }
+  bool certifies() const { return options_.certify || size_ <= kCertifiedUnasked; }
   /// Of these, those kept besides the list.
   std::size_t beyond() const { return depth() - 1 - neighbors(); }
 
@@ -704,6 +703,7 @@ class FanngBuilder {
     if (options_.start == Start::kPrevious) how.seed ^= 0x9e3779b97f4a7c15U * (previous_->edges_.size() + 1);
     const TraverseResult reached = traverse_add(*edges_, ordered(), how, kernels_, progress_);
     stats().success_target = options_.success_target;
+    stats().certified = options_.start == Start::kRandom || certifies();
     stats().success_rate = reached.rate;
     stats().success_bound = reached.bound;
     stats().success_pairs = reached.pairs;

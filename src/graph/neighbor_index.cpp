@@ -1,5 +1,7 @@
 #include "smartmine/graph/neighbor_index.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "smartmine/core/error.h"
@@ -35,7 +37,9 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
     throw InvalidArgument("kind is device, but no search on a device was given; it must be automatic, exact or fanng");
   NeighborResult found;
   switch (choose_index(options_.kind, {rows.size(), rows.dimension(), options_.neighbors, device})) {
-    case IndexKind::kDevice: found = call.device(rows, options_.neighbors, progress); break;
+    case IndexKind::kDevice:
+      found = call.device(rows, options_.neighbors, progress);
+      break;
     case IndexKind::kExact:
       found = ExactKnn({.neighbors = options_.neighbors, .threads = options_.threads}).neighbors(rows, progress);
       break;
@@ -50,6 +54,13 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
   }
   found.stats.recall_target = options_.recall_target;
   return found;
+}
+
+NeighborResult NeighborIndex::search(const Rows& rows, const Rows& queries, const Progress& progress) const {
+  if (options_.kind == IndexKind::kFanng || options_.kind == IndexKind::kDevice)
+    throw InvalidArgument(fmt::format("kind is {}, which finds lists of all rows alone; for queries it must be automatic or exact",
+                                      options_.kind == IndexKind::kFanng ? "fanng" : "device"));
+  return ExactKnn({.neighbors = options_.neighbors, .threads = options_.threads}).search(rows, queries, progress);
 }
 
 void NeighborIndex::save(const std::filesystem::path& path) const {

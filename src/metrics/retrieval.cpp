@@ -14,7 +14,7 @@
 #include "smartmine/core/buffer.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
-#include "smartmine/graph/exact_knn.h"
+#include "smartmine/graph/neighbor_index.h"
 
 namespace smartmine {
 namespace {
@@ -149,7 +149,7 @@ class Measurement {
     };
     // One more than needed, for the query is found too, unless rows equal to it fill the list.
     const std::size_t wanted = piece.length + (sides_.apart ? 0 : 1);
-    const NeighborResult found = ExactKnn({.neighbors = wanted, .threads = options_.threads})
+    const NeighborResult found = NeighborIndex({.kind = IndexKind::kExact, .neighbors = wanted, .threads = options_.threads})
                                      .search(gallery_, Rows(values.data(), piece.queries.size(), dimension), progress);
     result_.stats.distance_computations += found.stats.distance_computations;
     parallel_for(piece.queries.size(), 256, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {

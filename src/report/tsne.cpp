@@ -13,8 +13,7 @@
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
 #include "smartmine/core/random.h"
-#include "smartmine/graph/exact_knn.h"
-#include "smartmine/graph/fanng.h"
+#include "smartmine/graph/neighbor_index.h"
 
 namespace smartmine {
 namespace {
@@ -390,11 +389,8 @@ TsneResult tsne(const Rows& rows, const NeighborLists& lists, const TsneOptions&
 TsneResult tsne(const Rows& rows, const TsneOptions& options, const Progress& progress) {
   const std::size_t neighbors = tsne_neighbors(rows.size(), options);
   if (neighbors == 0) return tsne(rows, NeighborLists(), options, progress);
-  const NeighborLists lists =
-      exact_is_faster(rows.size(), rows.dimension(), neighbors)
-          ? ExactKnn({.neighbors = neighbors, .threads = options.threads}).neighbors(rows, progress).lists
-          : build_fanng(rows, {.neighbors = neighbors, .seed = options.seed, .threads = options.threads}, nullptr, progress).lists;
-  return tsne(rows, lists, options, progress);
+  NeighborIndex index({.neighbors = neighbors, .seed = options.seed, .threads = options.threads});
+  return tsne(rows, index.neighbors(rows, progress).lists, options, progress);
 }
 
 }  // namespace smartmine

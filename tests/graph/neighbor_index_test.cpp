@@ -45,8 +45,7 @@ TEST(NeighborIndex, GivesTheListsAndTheGraphOfEveryStart) {
   for (const Start start : {Start::kPartition, Start::kRandom}) {
     NeighborIndex index({.kind = IndexKind::kFanng, .neighbors = 10, .start = start, .keep_graph = true, .seed = 5, .threads = 1});
     const NeighborResult found = index.neighbors(made.rows());
-    const FanngResult built =
-        build_fanng(made.rows(), {.neighbors = 10, .start = start, .seed = 5, .threads = 1, .refreshable = true});
+    const FanngResult built = build_fanng(made.rows(), {.neighbors = 10, .start = start, .seed = 5, .threads = 1, .refreshable = true});
     EXPECT_TRUE(equal_lists(found.lists, built.lists));
     ASSERT_NE(index.graph(), nullptr);
     EXPECT_TRUE(equal_edges(*index.graph(), built.graph));
@@ -119,6 +118,17 @@ TEST(NeighborIndex, AsksTheDeviceWhereOneIsGivenAndTheGraphIsNotAskedFor) {
   NeighborIndex graph({.kind = IndexKind::kFanng, .neighbors = 5, .threads = 1});
   EXPECT_EQ(graph.neighbors(made.rows(), call).stats.index, "fanng");
   EXPECT_EQ(calls, 3);
+}
+
+TEST(NeighborIndex, SearchesForQueriesExactlyAndNotThroughAGraph) {
+  const MadeRows made = clustered_unit_rows(300, 8, 10), queries = clustered_unit_rows(20, 8, 10, 0.4, 5);
+  const auto search = [&](IndexKind kind) {
+    return NeighborIndex({.kind = kind, .neighbors = 7, .threads = 1}).search(made.rows(), queries.rows());
+  };
+  const NeighborResult truth = ExactKnn({.neighbors = 7, .threads = 1}).search(made.rows(), queries.rows());
+  EXPECT_TRUE(equal_lists(search(IndexKind::kExact).lists, truth.lists));
+  EXPECT_TRUE(equal_lists(search(IndexKind::kAutomatic).lists, truth.lists));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { search(IndexKind::kFanng); }), HasSubstr("kind is fanng"));
 }
 
 TEST(NeighborIndex, RefusesADeviceThatIsNotThere) {

@@ -63,6 +63,10 @@ class NeighborIndex {
   NeighborResult neighbors(const Rows& rows, const NeighborCall& call, const Progress& progress = {});
   NeighborResult neighbors(const Rows& rows, const Progress& progress = {}) { return neighbors(rows, NeighborCall(), progress); }
 
+  /// Exact lists of `queries` (of the same dimension) among `rows`; a row equal to a query is a neighbour like any other. Throws
+  /// InvalidArgument where a graph is asked for: it has lists of its own points alone.
+  NeighborResult search(const Rows& rows, const Rows& queries, const Progress& progress = {}) const;
+
   /// The graph kept; null: there is none.
   const Fanng* graph() const { return graph_ ? &*graph_ : nullptr; }
   /// Writes the graph kept beside `path`, then renames it there. Throws InvalidArgument if there is none, IoError.

@@ -59,6 +59,7 @@ struct NeighborStats {
   double success_target = 0;                    ///< What was asked for (fanng).
   std::size_t success_pairs = 0;                ///< Fresh pairs it was measured on.
   bool success_reached = true;                  ///< The bound is at least the target.
+  bool certified = false;                       ///< The success rate was pursued, as far as the other options let it (fanng).
   double mean_degree = 0;                       ///< Edges a vertex (fanng).
   std::size_t max_degree = 0;                   ///< Most edges of a vertex (fanng).
   std::uint64_t edges_added = 0;                ///< Edges traverse-add put in (fanng).
