@@ -266,7 +266,8 @@ class FanngBuilder {
       }
       if (!wider) break;
     }
-    if (groups.size() == 1) packed_ = std::move(groups[0].packed);  // points packed about different centres cannot be compared
+    // Points packed about different centres cannot be compared; those of an attempt to refresh are in another order.
+    packed_ = groups.size() == 1 ? std::move(groups[0].packed) : nullptr;
     groups.clear();
     make_edges();
     watch_.lap(stats(), "edges");

@@ -244,6 +244,19 @@ TEST(FanngFromPrevious, IsNeverSilentlyLowWhenTheRowsAreOthers) {
   EXPECT_NEAR(recall_of(result.lists, now.rows(), 500), result.stats.recall, 0.02);
 }
 
+TEST(FanngFromPrevious, KeepsTheOcclusionRuleWhenClustersHaveDriftedApart) {
+  // The earlier graph is of no use for these rows, and they fall into groups that are searched on their own: what was prepared in the
+  // earlier graph's order must have no part in the edges.
+  const MadeRows before = clustered_unit_rows(6000, 16, 40), now = test::clouds_of_rows(6000, 16, 6, 0.02, 77);
+  FanngOptions options{.neighbors = 20, .threads = 1, .refreshable = true};
+  const Fanng previous = build_fanng(before.rows(), options).graph;
+  options.start = Start::kPrevious;
+  const FanngResult result = build_fanng(now.rows(), options, &previous);
+  EXPECT_THAT(result.stats.note, HasSubstr("built from a partition instead"));
+  EXPECT_EQ(fault_of(result.lists, now.rows()), "");
+  EXPECT_EQ(fault_of(result.graph, now.rows(), options.max_degree), "");
+}
+
 TEST(FanngFromPrevious, StartsFromTheSameRowsToo) {
   const MadeRows made = clustered_unit_rows(5000, 24, 60);
   FanngOptions options{.neighbors = 20, .threads = 1, .refreshable = true};
