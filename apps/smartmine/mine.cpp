@@ -112,12 +112,6 @@ NeighborLists read_lists(const MineArguments& arguments) {
   return lists;
 }
 
-float squared_distance(const float* a, const float* b, std::size_t dimension) {
-  float sum = 0;
-  for (std::size_t j = 0; j < dimension; ++j) sum += (a[j] - b[j]) * (a[j] - b[j]);
-  return sum;
-}
-
 // Distances that are not squared, or of an earlier epoch, are easily passed in. Looks at both ends of up to 1,000 lists
 // with a tolerance that float16 and distances computed from products keep to; empty if all is well.
 std::string disagreement(const MineArguments& arguments, const NeighborLists& lists, const Rows& rows) {

@@ -107,10 +107,8 @@ DataSplits hold_out_classes(DataSplits splits, const ValidationOptions& options)
     const auto begin = labels.begin() + (options.block - 1) * static_cast<std::int64_t>(count);
     held_out.insert(begin, begin + static_cast<std::int64_t>(count));
   } else {
-    for (std::size_t i = 0; i < count; ++i) {  // the start of a Fisher-Yates shuffle
-      std::swap(labels[i], labels[i + random.below(labels.size() - i)]);
-      held_out.insert(labels[i]);
-    }
+    shuffle_first(labels, count, random);
+    held_out.insert(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(count));
   }
   std::vector<std::size_t> stay;
   std::vector<std::size_t> go;

@@ -39,16 +39,6 @@ inline std::uint32_t draw_negative(const LabelIndex& labels, std::uint32_t label
   return labels.by_class()[place < labels.class_offset(label_class) ? place : place + labels.class_size(label_class)];
 }
 
-/// Sum of squared differences in order, in float.
-inline float squared_distance(const float* a, const float* b, std::size_t dimension) {
-  float sum = 0;
-  for (std::size_t d = 0; d < dimension; ++d) {
-    const float difference = a[d] - b[d];
-    sum += difference * difference;
-  }
-  return sum;
-}
-
 /// A random order of 0 .. size-1 that can be asked place by place, in no memory: a keyed Feistel network on the next
 /// even power of two, walked until it falls inside.
 class KeyedPermutation {

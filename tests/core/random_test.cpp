@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <set>
+#include <vector>
 
 namespace smartmine {
 namespace {
@@ -94,6 +97,36 @@ TEST(Random, NormalHasMeanZeroVarianceOneAndThinTails) {
   EXPECT_NEAR(sum / kDraws, 0.0, 0.01);
   EXPECT_NEAR(squares / kDraws, 1.0, 0.015);
   EXPECT_NEAR(static_cast<double>(beyond_two) / kDraws, 0.0455, 0.002);
+}
+
+TEST(Shuffle, BringsEveryOrderAboutEquallyOften) {
+  Random random(6);
+  std::map<std::vector<int>, int> whole, chosen;
+  for (int i = 0; i < 24000; ++i) {
+    std::vector<int> values{1, 2, 3, 4};
+    shuffle(values, random);
+    ++whole[values];
+    values = {1, 2, 3, 4};
+    shuffle_first(values, 2, random);
+    EXPECT_TRUE(std::is_permutation(values.begin(), values.end(), std::vector<int>{1, 2, 3, 4}.begin()));
+    ++chosen[{values[0], values[1]}];
+  }
+  EXPECT_EQ(whole.size(), 24U);
+  for (const auto& [order, count] : whole) EXPECT_NEAR(count, 1000, 160);  // five standard deviations
+  EXPECT_EQ(chosen.size(), 12U);
+  for (const auto& [pair, count] : chosen) EXPECT_NEAR(count, 2000, 220);
+}
+
+TEST(Shuffle, TakesNothingOneAndAll) {
+  Random random(7);
+  std::vector<int> none, one{5}, three{1, 2, 3};
+  shuffle(none, random);
+  shuffle_first(none, 0, random);
+  shuffle(one, random);
+  shuffle_first(one, 1, random);
+  EXPECT_EQ(one, std::vector<int>{5});
+  shuffle_first(three, 3, random);
+  EXPECT_EQ(std::set<int>(three.begin(), three.end()), (std::set<int>{1, 2, 3}));
 }
 
 }  // namespace

@@ -90,5 +90,12 @@ TEST(CheckRows, RefusesRowsWhoseSquaredDistancesOverflow) {
   EXPECT_NO_THROW(check_rows({values.data(), 2, 2}));
 }
 
+TEST(SquaredDistance, SumsSquaredDifferencesInThePrecisionAskedFor) {
+  const float a[] = {1, 2, 4096}, b[] = {4, -2, 0};
+  EXPECT_EQ(squared_distance(a, b, 2), 25);
+  EXPECT_EQ(squared_distance(a, b, 3), 16777216.0F + 25 - 1);  // a float has no 16777241
+  EXPECT_EQ(squared_distance<double>(a, b, 3), 16777241.0);
+}
+
 }  // namespace
 }  // namespace smartmine

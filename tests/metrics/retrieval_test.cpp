@@ -74,7 +74,7 @@ std::vector<std::int64_t> uneven_labels(std::size_t size, std::size_t largest) {
     const auto label = static_cast<std::int64_t>(random.bits() >> 1);
     for (std::size_t m = 0; m < members && i < size; ++m) labels[i++] = label;
   }
-  for (std::size_t i = size; i > 1; --i) std::swap(labels[i - 1], labels[random.below(i)]);
+  shuffle(labels, random);
   return labels;
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace smartmine {
 
@@ -42,5 +45,17 @@ class Random {
 
   std::uint64_t state_;
 };
+
+/// Brings the values into a random order.
+template <class T>
+void shuffle(std::vector<T>& values, Random& random) {
+  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.below(i)]);
+}
+
+/// Brings a random choice of the values, without repetition and in random order, to the first `count` places; at most all of them.
+template <class T>
+void shuffle_first(std::vector<T>& values, std::size_t count, Random& random) {
+  for (std::size_t i = 0; i < count; ++i) std::swap(values[i], values[i + random.below(values.size() - i)]);
+}
 
 }  // namespace smartmine

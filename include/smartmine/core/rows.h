@@ -29,6 +29,17 @@ class Rows {
   std::size_t dimension_;
 };
 
+/// Sum of squared differences in order, in `Sum`'s precision. For a few pairs: searches have kernels.
+template <class Sum = float>
+Sum squared_distance(const float* a, const float* b, std::size_t dimension) {
+  Sum sum = 0;
+  for (std::size_t t = 0; t < dimension; ++t) {
+    const Sum difference = static_cast<Sum>(a[t]) - static_cast<Sum>(b[t]);
+    sum += difference * difference;
+  }
+  return sum;
+}
+
 /// What one look at every value tells. `check_rows` makes it.
 struct RowsSummary {
   bool unit_norm = true;  ///< Every row's length is within 1e-3 of 1.
