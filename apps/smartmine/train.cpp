@@ -2,17 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "commands.h"
 #include "console.h"
 #include "interrupt.h"
 #include "option_checks.h"
 #include "report_page.h"
+#include "smartmine/train/choose.h"
 #include "train_settings.h"
 
 namespace smartmine::app {
@@ -49,7 +52,11 @@ std::string heading() {
                      "kappa", "mined%", "recall@1%", "NMI%", "images/s", "seconds:", "embed", "lists", "select", "steps", "eval");
 }
 
-std::string summary(const RunDirectory& run) {
+std::string trial_line(const std::string& name, const HeldOutScore& score) {
+  return fmt::format("  {:<38} {:>9} {:>7}\n", name, percent(score.recall_at_1), percent(score.map_at_r));
+}
+
+std::string summary(const RunDirectory& run, const std::optional<EpochRecord>& kept) {
   const EpochRecord* first = nullptr;
   const EpochRecord* last = nullptr;
   double seconds = 0;
@@ -61,13 +68,16 @@ std::string summary(const RunDirectory& run) {
   }
   std::string table = "\n";
   if (first != nullptr && last != first) {
-    table += fmt::format("  {:<16} {:>10} {:>10}\n", fmt::format("on {} classes", last->metrics->split), "untrained",
+    const RetrievalMetrics& of_kept = kept && kept->metrics ? *kept->metrics : *last->metrics;
+    table += fmt::format("  {:<16} {:>10} {:>10} {:>10}\n", fmt::format("on {} classes", last->metrics->split), "at start", "kept",
                          fmt::format("epoch {}", last->epoch));
-    std::vector<double> before;
+    std::vector<double> before, held;
     visit_metrics(*first->metrics, [&](const char*, double value) { before.push_back(value); });
+    visit_metrics(of_kept, [&](const char*, double value) { held.push_back(value); });
     std::size_t number = 0;
     visit_metrics(*last->metrics, [&](const char* name, double value) {
-      table += fmt::format("  {:<16} {:>8.2f} % {:>8.2f} %\n", name, 100 * before[number++], 100 * value);
+      table += fmt::format("  {:<16} {:>8.2f} % {:>8.2f} % {:>8.2f} %\n", name, 100 * before[number], 100 * held[number], 100 * value);
+      ++number;
     });
     table += "\n";
   }
@@ -100,7 +110,52 @@ class FollowingPage {
   bool wanted_ = false;
 };
 
+/// The settings to begin with: the program's own or, for pretrained weights without a file of settings, the best we know; then those given.
+RunConfig settings_of(const CLI::App& command) {
+  const auto given = given_settings(command);
+  const auto value_of = [&](const std::string& name) {
+    const auto found = std::find_if(given.begin(), given.end(), [&](const GivenSetting& each) { return each.first == name; });
+    return found == given.end() ? std::string() : found->second;
+  };
+  const bool from_file = command.get_parent()->get_config_ptr()->count() > 0;
+  const std::string backbone = value_of("backbone");
+  RunConfig config = !from_file && !value_of("weights").empty() && !backbone.empty() && backbone != "small" ? best_config() : RunConfig();
+  set_given(config, given);
+  return config;
+}
+
+/// Finds out on held-out classes what to train with, and says what it does.
+Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& display, bool table) {
+  ChoiceEvents events;
+  if (table) {
+    events.on_begin = [&](const Choice& choice) {
+      if (choice.held_out_classes == 0 || choice.careful) return;
+      display.finish();
+      print(fmt::format("Choosing on {} held-out training classes, {} images:\n\n  {:<38} {:>9} {:>7}\n", choice.held_out_classes,
+                        choice.held_out_images, "", "recall@1%", "MAP@R%"));
+    };
+    events.on_epoch = [&, said = false](const Trial& trial, const EpochRecord& record) mutable {
+      display.finish();
+      if (record.epoch == 0 && std::exchange(said, true)) return;
+      print(trial_line(record.epoch == 0 ? "at the start"
+                                         : fmt::format("rate {:g}, epoch {} of {}", trial.learning_rate, record.epoch, trial.epochs),
+                       trial.score));
+    };
+  }
+  const Choice choice = choose_settings(config, run, events, display.callback());
+  display.finish();
+  if (table) print(fmt::format("\nChosen: {}.\n\n", choice.reason));
+  return choice;
+}
+
 void train(TrainArguments& arguments, const CLI::App& command) {
+  if (!arguments.resume) {
+    try {
+      arguments.config = settings_of(command);
+    } catch (const InvalidArgument& error) {
+      throw UsageError(fmt::format("--{}", error.what()));
+    }
+  }
   if (arguments.report) read_page("");  // better now than later
   if (arguments.resume && arguments.output.empty()) throw UsageError("--resume needs --output, the directory of the run to go on with");
   std::optional<RunDirectory> run;
@@ -124,8 +179,20 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();
     run = RunDirectory::create(arguments.output, arguments.config.resolved());
   }
+  const bool table = !arguments.json && !arguments.quiet;
+  std::optional<Choice> choice;
   try {
+    if (arguments.config.resolved().choosing.choose == "on") {
+      choice = choose(arguments.config, *run, display, table);
+      arguments.config = chosen_config(arguments.config, *choice);
+      run->change_config(arguments.config);
+    }
     trainer = std::make_unique<Trainer>(arguments.config, *run, display.callback());
+  } catch (const Cancelled&) {
+    display.finish();
+    if (!arguments.resume) run->remove_if_unused();
+    if (!std::filesystem::exists(run->path())) throw;
+    throw Interrupted(fmt::format("stopped and saved; smartmine train --resume --output {} goes on", arguments.output));
   } catch (...) {
     display.finish();
     if (!arguments.resume) run->remove_if_unused();  // nothing was trained: the same command can be given again
@@ -133,7 +200,6 @@ void train(TrainArguments& arguments, const CLI::App& command) {
   }
   display.finish();
   for (const std::string& note : trainer->notes()) warn("note: " + note);
-  const bool table = !arguments.json && !arguments.quiet;
   if (table) {
     const TrainingData& data = trainer->data();
     print(fmt::format("{}: {} images of {} classes to train on, {} of {} {} classes to measure on; {}, on {}, into {}\n\n",
@@ -158,9 +224,11 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     throw Interrupted(fmt::format("stopped and saved after epoch {} and the steps since; smartmine train --resume --output {} goes on",
                                   trainer->epochs_done(), arguments.output));
   }
+  std::optional<EpochRecord> kept;
+  if (choice) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
   page.draw(false, true, display.callback());
   display.finish();
-  if (table) print(summary(*run));
+  if (table) print(summary(*run, kept));
   if (table && arguments.report) print(fmt::format("  the report is {}\n", page.path().string()));
 }
 

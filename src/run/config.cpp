@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -17,7 +18,8 @@
 namespace smartmine {
 namespace {
 
-constexpr double kAdamRate = 1e-3;  // whatever the loss, for its scale cancels
+constexpr double kAdamRate = 1e-3;         // whatever the loss, for its scale cancels
+constexpr double kPretrainedAdam = 0.05;  // times that
 
 const auto check = [](const Setting& setting, const auto& value) { check_value(setting, value); };
 
@@ -96,6 +98,22 @@ void ScheduleOptions::validate() const {
     throw InvalidArgument(fmt::format("rate-warmup-epochs is {}; it must be from 0 to epochs, {}", rate_warmup_epochs, epochs));
 }
 
+void ChoosingOptions::validate() const {
+  visit_choosing_settings(*this, check);
+  budget_seconds();
+}
+
+double ChoosingOptions::budget_seconds() const {
+  if (budget.empty()) return 0;
+  double amount = 0;
+  const auto [end, error] = std::from_chars(budget.data(), budget.data() + budget.size(), amount);
+  const std::string_view unit(end, static_cast<std::size_t>(budget.data() + budget.size() - end));
+  const double seconds = unit == "s" || unit.empty() ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (error != std::errc() || !(amount > 0 && std::isfinite(amount)) || seconds == 0)
+    throw InvalidArgument(fmt::format("budget is '{}'; it must be a time above 0 such as 90s, 10m or 2h", budget));
+  return amount * seconds;
+}
+
 void OutputOptions::validate() const { visit_output_settings(*this, check); }
 void ComputeOptions::validate() const { visit_compute_settings(*this, check); }
 
@@ -105,6 +123,7 @@ void RunConfig::validate() const {
   system.validate();
   mining.validate();
   schedule.validate();
+  choosing.validate();
   output.validate();
   compute.validate();
   const SystemTraits* traits = known_traits(system.name);
@@ -120,9 +139,13 @@ RunConfig RunConfig::resolved() const {
 RunConfig RunConfig::resolved(const SystemTraits& traits) const {
   RunConfig full = *this;
   const bool small = model.backbone == "small", pretrained = !model.weights.empty();
+  if (full.choosing.choose == "auto") {
+    const bool own = data.dataset == "folder" || pretrained;
+    full.choosing.choose = own && !schedule.learning_rate && data.validation_classes == 0 ? "on" : "off";
+  }
   if (!full.model.channels) full.model.channels = of_characters(data.dataset) && small ? 1 : 3;
   if (!full.schedule.learning_rate)
-    full.schedule.learning_rate = schedule.optimizer == "adamw" ? kAdamRate * (pretrained ? 0.1 : 1)
+    full.schedule.learning_rate = schedule.optimizer == "adamw" ? kAdamRate * (pretrained ? kPretrainedAdam : 1)
                                                                 : traits.learning_rate * (pretrained ? traits.pretrained_rate : 1);
   if (!full.schedule.new_layer_rate) full.schedule.new_layer_rate = pretrained ? 10 : 1;
   if (!full.mining.warmup_epochs) full.mining.warmup_epochs = pretrained ? 2 : 1;
@@ -139,6 +162,29 @@ double ScheduleOptions::rate(double done) const {
   if (rate_schedule == "cosine") return *learning_rate * warm * (1 + std::cos(std::numbers::pi * done / static_cast<double>(epochs))) / 2;
   const double changes = rate_every == 0 ? 0 : std::floor(done / static_cast<double>(rate_every));
   return *learning_rate * warm * std::pow(rate_factor, changes);
+}
+
+RunConfig best_config() {
+  RunConfig config;
+  config.model.embedding_dim = 512;
+  config.model.image_size = 288;
+  config.model.input_size = 256;
+  config.model.evaluation_size = 288;
+  config.model.new_layer_start = "components";
+  config.model.pooling = "both";
+  config.model.dropout = 0.2;
+  config.data.crop = "resized";
+  config.data.min_area = 0.2;
+  config.data.colour_jitter = 0.3;
+  config.system.name = "smart-batch";
+  config.system.batch_size = 64;
+  config.system.triplets_per_anchor = 1;
+  config.schedule.optimizer = "adamw";
+  config.schedule.new_layer_rate = 5;
+  config.schedule.rate_schedule = "cosine";
+  config.schedule.epochs = 15;
+  config.schedule.weight_average = 0.99;
+  return config;
 }
 
 std::string to_toml(const RunConfig& config) {
@@ -181,19 +227,21 @@ RunConfig read_config(const std::filesystem::path& path) {
   }
 }
 
-RunConfig resumed_config(const RunConfig& saved, std::span<const GivenSetting> given) {
-  RunConfig config = saved, wanted = saved;
+void set_given(RunConfig& config, std::span<const GivenSetting> given) {
   for (const auto& [name, text] : given)
-    visit_settings(wanted, [&](const Setting& setting, auto& value) {
+    visit_settings(config, [&](const Setting& setting, auto& value) {
       if (setting.name == name) parse_value(setting, text, value);
     });
+}
+
+RunConfig resumed_config(const RunConfig& saved, std::span<const GivenSetting> given) {
+  RunConfig config = saved, wanted = saved;
+  set_given(wanted, given);
   const RunConfig full = wanted.resolved();
   std::vector<std::string> differences;
   for (const auto& [name, text] : given) {
     if (changes_of(name) == Changes::kNothing) {
-      visit_settings(config, [&](const Setting& setting, auto& value) {
-        if (setting.name == name) parse_value(setting, text, value);
-      });
+      set_given(config, std::vector<GivenSetting>{{name, text}});
     } else if (const std::string has = text_of(saved, name), asked = text_of(full, name); has != asked) {
       differences.push_back(fmt::format("--{} is {}, the run has {}", name, asked, has));
     }

@@ -77,7 +77,14 @@ RunDirectory RunDirectory::open(const std::filesystem::path& path) {
   return run;
 }
 
-std::filesystem::path RunDirectory::model_path() const { return find_checkpoint(checkpoint_path()) / "model.safetensors"; }
+std::filesystem::path RunDirectory::last_model_path() const { return find_checkpoint(checkpoint_path()) / "model.safetensors"; }
+
+std::filesystem::path RunDirectory::model_path() const {
+  std::error_code none;
+  return std::filesystem::exists(kept_path(), none) ? kept_path() : last_model_path();
+}
+
+void RunDirectory::change_config(const RunConfig& config) const { write_text(config_path(), to_toml(config)); }
 
 void RunDirectory::append(const EpochRecord& record) {
   log_.push_back(record);

@@ -24,11 +24,6 @@ std::vector<std::uint32_t> usable_classes(const LabelIndex& labels) {
   return usable;
 }
 
-/// Moves a uniform choice of `count` values to the front.
-void draw_to_front(std::vector<std::uint32_t>& values, std::size_t count, Random& random) {
-  for (std::size_t i = 0; i < count; ++i) std::swap(values[i], values[i + random.below(values.size() - i)]);
-}
-
 /// Batches of `classes` classes with `images` images each, as many as an epoch of triplets would see. Smaller classes repeat images.
 EpochPlan class_batches(const PlanInput& input, std::size_t wanted_classes, std::size_t images) {
   const RunConfig& config = input.config;
@@ -42,11 +37,11 @@ EpochPlan class_batches(const PlanInput& input, std::size_t wanted_classes, std:
   plan.items.reserve(batches * plan.batch_items);
   Random random(epoch_seed(config.compute.seed, kClasses, input.epoch));
   for (std::size_t b = 0; b < batches; ++b) {
-    draw_to_front(usable, classes, random);
+    shuffle_first(usable, classes, random);
     for (std::size_t c = 0; c < classes; ++c) {
       const auto members = labels.members(usable[c]);
       std::vector<std::uint32_t> chosen(members.begin(), members.end());
-      draw_to_front(chosen, std::min(images, chosen.size()), random);
+      shuffle_first(chosen, std::min(images, chosen.size()), random);
       for (std::size_t i = 0; i < images; ++i) plan.items.push_back(chosen[i % chosen.size()]);
     }
   }

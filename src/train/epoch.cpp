@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "smartmine/metrics/clustering.h"
-#include "smartmine/metrics/retrieval.h"
 #include "smartmine/mining/selections.h"
 #include "smartmine/model/embed.h"
 #include "train/device_knn.h"
+#include "train/measure_weights.h"
 #include "train/recorder.h"
 #include "train/stepper.h"
 
@@ -131,18 +130,7 @@ Evaluation evaluate(const Epoch& epoch, Optimizer& optimizer) {
   const std::uint64_t seed = epoch.config.compute.seed;
   const MinedTriplets drawn = RandomMiner({.seed = epoch_seed(seed, kValidation, 0), .threads = threads}).select(LabelIndex(labels));
   result.validation_error = violating_share(drawn.triplets, rows, epoch.config.system.margin);
-  const RetrievalResult retrieval = measure_retrieval(rows, labels, {.threads = threads}, epoch.progress);
-  const KMeansResult clusters = k_means(rows, {.clusters = retrieval.stats.classes, .seed = seed, .threads = threads}, epoch.progress);
-  const NormalizedMutualInformation nmi = normalized_mutual_information(labels, clusters.assignments);
-  result.metrics = {.split = epoch.data.facts.evaluated_on,
-                    .recall_at_1 = retrieval.recall[0],
-                    .recall_at_2 = retrieval.recall[1],
-                    .recall_at_4 = retrieval.recall[2],
-                    .recall_at_8 = retrieval.recall[3],
-                    .nmi = nmi.arithmetic,
-                    .nmi_geometric = nmi.geometric,
-                    .map_at_r = retrieval.map_at_r,
-                    .r_precision = retrieval.r_precision};
+  result.metrics = measure_embeddings(rows, labels, epoch.config.compute, epoch.data.facts.evaluated_on, epoch.progress);
   return result;
 }
 

@@ -93,6 +93,8 @@ void Recorder::tell_once(TrainState& state, const std::string& kind, const std::
   record.notes.push_back(note);
 }
 
+void Recorder::save_start(const Epoch& epoch) const { write_safetensors(run_.start_path(), epoch.network.model->state()); }
+
 void Recorder::save_checkpoint(const Epoch& epoch, Persistent& kept) const {
   CheckpointWriter writer(run_.checkpoint_path());
   const Averaged averaged(*kept.optimizer);  // among the optimizer's state are then the weights that training goes on with

@@ -25,6 +25,8 @@ class Recorder {
   static void tell_once(TrainState& state, const std::string& kind, const std::string& note, EpochRecord& record);
   /// Into the log.
   void add(const EpochRecord& record) { run_.append(record); }
+  /// The weights that the run starts from.
+  void save_start(const Epoch& epoch) const;
   void save_checkpoint(const Epoch& epoch, Persistent& kept) const;
   /// Waits for what is written beside the training: all of it, or only triplets.
   void finish() { files_.finish(); }

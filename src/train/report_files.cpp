@@ -111,20 +111,11 @@ void write_triplets(const std::filesystem::path& folder, const ShownTriplets& sh
 std::vector<std::uint32_t> choose_anchors(const LabelIndex& labels, std::uint64_t seed) {
   std::vector<std::uint32_t> all = labels.anchors();
   Random random(seed, kAnchorChoice);
-  for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random.below(i)]);
+  shuffle(all, random);
   std::set<std::uint32_t> classes;
   std::stable_partition(all.begin(), all.end(), [&](std::uint32_t item) { return classes.insert(labels.class_of(item)).second; });
   all.resize(std::min(kAnchors, all.size()));
   return all;
-}
-
-double squared_distance(const Rows& rows, std::size_t first, std::size_t second) {
-  double sum = 0;
-  for (std::size_t d = 0; d < rows.dimension(); ++d) {
-    const double difference = static_cast<double>(rows[first][d]) - rows[second][d];
-    sum += difference * difference;
-  }
-  return sum;
 }
 
 }  // namespace
@@ -194,7 +185,7 @@ void ReportFiles::save_triplets(const ShownTriplets& shown, const Rows& rows, co
     for (const auto* list : {&anchor.trained, &anchor.random})
       for (const auto& one : *list)
         for (const std::uint32_t other : {one.positive, one.negative})
-          own.push_back(std::round(1e4 * squared_distance(rows, anchor.item, other)) / 1e4);
+          own.push_back(std::round(1e4 * squared_distance<double>(rows[anchor.item], rows[other], rows.dimension())) / 1e4);
   }
   triplets_ = std::async(std::launch::async,
                          [this, shown, dataset, distances = std::move(distances)] { write_triplets(folder_, shown, dataset, distances); });

@@ -57,7 +57,8 @@ NamedTensors copies(const NamedTensors& tensors) {
 class Trainer::Work {
  public:
   Work(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress);
-  void run(const std::function<void(const EpochRecord&)>& on_epoch);
+  void run(const std::function<void(const EpochRecord&)>& on_epoch, std::int64_t until);
+  std::int64_t epochs() const { return config_.schedule.epochs; }
   const LoadedData& data() const { return data_; }
   std::int64_t epochs_done() const { return kept_.state.epochs_done; }
 
@@ -109,11 +110,11 @@ Trainer::Work::Work(const RunConfig& config, RunDirectory& run, const System& sy
   }
 }
 
-void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch) {
+void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch, std::int64_t until) {
   try {
     recorder_.keep_images(data_);
     if (recorder_.run().log().empty()) measure_untrained(on_epoch);
-    while (kept_.state.epochs_done < config_.schedule.epochs)
+    while (kept_.state.epochs_done < until)
       if (try_epoch()) finish_epoch(on_epoch);
     recorder_.finish();
   } catch (const Cancelled&) {
@@ -126,6 +127,7 @@ void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch)
 void Trainer::Work::measure_untrained(const std::function<void(const EpochRecord&)>& on_epoch) {
   EpochRecord record;
   recorder_.measure(epoch(0), *kept_.optimizer, record);
+  if (config_.output.keep_start) recorder_.save_start(epoch(0));
   recorder_.add(record);
   recorder_.save_checkpoint(epoch(0), kept_);
   if (on_epoch) on_epoch(record);
@@ -174,6 +176,8 @@ Trainer::~Trainer() = default;
 const TrainingData& Trainer::data() const { return work_->data().facts; }
 const std::vector<std::string>& Trainer::notes() const { return work_->data().notes; }
 std::int64_t Trainer::epochs_done() const { return work_->epochs_done(); }
-void Trainer::run(const std::function<void(const EpochRecord&)>& on_epoch) { work_->run(on_epoch); }
+void Trainer::run(const std::function<void(const EpochRecord&)>& on_epoch, std::optional<std::int64_t> until) {
+  work_->run(on_epoch, std::min(until.value_or(work_->epochs()), work_->epochs()));
+}
 
 }  // namespace smartmine

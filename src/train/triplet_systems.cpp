@@ -16,18 +16,13 @@ namespace {
 
 enum Purpose : std::uint64_t { kRandomTriplets = 0x7401, kMinedTriplets, kOrder, kPairs };
 
-template <class T>
-void shuffle(std::vector<T>& values, std::uint64_t seed) {
-  Random random(seed);
-  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.below(i)]);
-}
-
 /// Triplets in random order; a batch is its anchors, then its positives, then its negatives.
 EpochPlan plan_of(MinedTriplets mined, const PlanInput& input) {
   EpochPlan plan;
   const std::uint64_t seed = epoch_seed(input.config.compute.seed, kOrder, input.epoch);
-  shuffle(mined.triplets, seed);
-  shuffle(mined.origins, seed);  // in the same way
+  Random of_triplets(seed), of_origins(seed);  // in the same way
+  shuffle(mined.triplets, of_triplets);
+  shuffle(mined.origins, of_origins);
   const auto batch = static_cast<std::size_t>(input.config.system.batch_size);
   plan.batch_items = 3 * batch;
   plan.items.reserve(3 * mined.triplets.size());
@@ -84,7 +79,8 @@ EpochPlan hard_pairs_plan(const PlanInput& input) {
                                .threads = static_cast<unsigned>(config.compute.threads)});
   std::vector<Pair> pairs = std::move(hard.positives);
   pairs.insert(pairs.end(), hard.negatives.begin(), hard.negatives.end());
-  shuffle(pairs, epoch_seed(config.compute.seed, kOrder, input.epoch));
+  Random random(epoch_seed(config.compute.seed, kOrder, input.epoch));
+  shuffle(pairs, random);
   EpochPlan plan;
   const std::size_t batch = std::max<std::size_t>(1, 3 * static_cast<std::size_t>(config.system.batch_size) / 2);
   plan.batch_items = 2 * batch;

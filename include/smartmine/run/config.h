@@ -103,10 +103,20 @@ struct ScheduleOptions {
   double rate(double done) const;
 };
 
+/// What the program finds out by itself, on training classes that it holds out.
+struct ChoosingOptions {
+  std::string choose = "auto";  ///< on, off; auto: on for a network or data of one's own, unless the learning rate is given.
+  std::string budget;           ///< Time for everything, such as 90s, 10m or 2h; empty: as long as it takes.
+  void validate() const;
+  /// 0: as long as it takes.
+  double budget_seconds() const;
+};
+
 /// What is measured and written on the way.
 struct OutputOptions {
   std::int64_t evaluate_every = 1;        ///< Epochs; the last is always evaluated.
   std::vector<std::int64_t> save_epochs;  ///< Epochs whose triplets and test embeddings are written; the last one's embeddings always are.
+  bool keep_start = false;                ///< Keep the weights that the run starts from, as start.safetensors.
   void validate() const;
 };
 
@@ -126,6 +136,7 @@ struct RunConfig {
   SystemOptions system;
   MiningOptions mining;
   ScheduleOptions schedule;
+  ChoosingOptions choosing;
   OutputOptions output;
   ComputeOptions compute;
 
@@ -137,6 +148,10 @@ struct RunConfig {
   RunConfig resolved(const SystemTraits& traits) const;
 };
 
+/// The best embedding we know how to train from pretrained weights: 512 dimensions, all pairs of a batch in the loss. For a backbone that
+/// takes images of any size; docs/tuning.md says where the settings come from.
+RunConfig best_config();
+
 /// All settings as TOML, a line each, by their names on the command line.
 std::string to_toml(const RunConfig& config);
 /// Sets what a TOML text holds: names at its top or in a section [train]; a section [train.NAME] counts if NAME is the system, and goes before
@@ -147,6 +162,8 @@ RunConfig read_config(const std::filesystem::path& path);
 
 /// A setting that somebody gave: its name and the value as text.
 using GivenSetting = std::pair<std::string, std::string>;
+/// Sets what was given. Throws InvalidArgument naming a value that is not allowed.
+void set_given(RunConfig& config, std::span<const GivenSetting> given);
 /// The settings to go on with: those of the run, with given ones where they change nothing that is computed. Throws InvalidArgument naming the
 /// given ones that would.
 RunConfig resumed_config(const RunConfig& saved, std::span<const GivenSetting> given);

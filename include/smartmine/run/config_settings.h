@@ -91,7 +91,7 @@ void visit_loss_settings(Options& o, const Visit& visit) {
 
 template <class Options, class Visit>
 void visit_schedule_settings(Options& o, const Visit& visit) {
-  visit(Setting{"epochs", "Epochs to train", Range::from(1, kMostWhole)}, o.epochs);
+  visit(Setting{"epochs", "Epochs to train; 0: measure the weights it starts from", Range::from(0, kMostWhole)}, o.epochs);
   visit(Setting{"optimizer", "sgd or adamw", Range::one_of({"sgd", "adamw"})}, o.optimizer);
   visit(Setting{"learning-rate", "Of the trunk; auto: what suits the system and the optimizer, less with --weights", Range::above(0)},
         o.learning_rate);
@@ -108,6 +108,16 @@ void visit_schedule_settings(Options& o, const Visit& visit) {
   visit(Setting{"rate-every", "Epochs between changes of the learning rate; 0: none", Range::from(0, kMostWhole)}, o.rate_every);
   visit(Setting{"rate-warmup-epochs", "Epochs over which the learning rate rises from 0; 0: none", Range::from(0, kMostWhole)},
         o.rate_warmup_epochs);
+}
+
+template <class Options, class Visit>
+void visit_choosing_settings(Options& o, const Visit& visit) {
+  visit(Setting{"choose",
+                "on: find out on held-out training classes how fast to learn and which weights to keep; off: keep the last epoch; auto: on for "
+                "--weights or --dataset folder, unless --learning-rate or --validation-classes is given",
+                Range::one_of({"auto", "on", "off"})},
+        o.choose);
+  visit(Setting{"budget", "Time for choosing and training together, such as 90s, 10m or 2h; sets --epochs"}, o.budget);
 }
 
 template <class Options, class Visit>
@@ -140,6 +150,7 @@ void visit_output_settings(Options& o, const Visit& visit) {
   visit(Setting{"save-epochs", "Epochs whose triplets and test embeddings are written, such as 4,8,12", Range::from(0, kMostWhole),
                 Changes::kOutput},
         o.save_epochs);
+  visit(Setting{"keep-start", "Keep the weights that the run starts from, as start.safetensors", Range::any(), Changes::kOutput}, o.keep_start);
 }
 
 template <class Options, class Visit>
@@ -158,6 +169,7 @@ void visit_settings(Config& config, const Visit& visit) {
   visit_model_settings(config.model, visit);
   visit_system_settings(config.system, visit);
   visit_schedule_settings(config.schedule, visit);
+  visit_choosing_settings(config.choosing, visit);
   visit_mining_settings(config.mining, visit);
   visit_loss_settings(config.system, visit);
   visit_picture_settings(config.data, visit);

@@ -28,9 +28,16 @@ class RunDirectory {
   std::filesystem::path config_path() const { return path_ / "config.toml"; }
   std::filesystem::path checkpoint_path() const { return path_ / "checkpoint"; }
   std::filesystem::path report_path() const { return path_ / "report"; }
-  std::filesystem::path model_path() const;  ///< Of the last good checkpoint.
+  std::filesystem::path start_path() const { return path_ / "start.safetensors"; }
+  std::filesystem::path kept_path() const { return path_ / "kept.safetensors"; }
+  /// The weights to use: those kept where a choice was made among several, else of the last good checkpoint.
+  std::filesystem::path model_path() const;
+  /// Those of the last good checkpoint.
+  std::filesystem::path last_model_path() const;
 
   std::span<const EpochRecord> log() const { return log_; }
+  /// Writes config.toml anew.
+  void change_config(const RunConfig& config) const;
   /// Adds a line to the log and to metrics.csv.
   void append(const EpochRecord& record);
   /// Forgets all records after `epoch`: they will be made again.

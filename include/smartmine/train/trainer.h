@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,8 @@ class Trainer {
   /// Trains to the last epoch; `on_epoch` sees each record once it is in the log, that of the untrained network (epoch 0) first.
   /// If `progress` cancels, the step under way is finished, everything is saved, and Cancelled is thrown. Throws TrainingStopped if a guard
   /// gives up.
-  void run(const std::function<void(const EpochRecord&)>& on_epoch = {});
+  /// `until`: stops after that epoch instead; the next call goes on.
+  void run(const std::function<void(const EpochRecord&)>& on_epoch = {}, std::optional<std::int64_t> until = std::nullopt);
 
  private:
   class Work;

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace smartmine {
+
+/// How well a network tells held-out classes apart; fractions of 1.
+struct HeldOutScore {
+  double recall_at_1 = 0;
+  double map_at_r = 0;
+  /// What trials are compared by: recall alone would turn on few queries.
+  double value() const { return (recall_at_1 + map_at_r) / 2; }
+};
+
+/// A short training on the classes that were not held out.
+struct Trial {
+  std::string name;  ///< Its folder below trials/ of the run.
+  double learning_rate = 0;
+  std::int64_t epochs = 0;  ///< Planned.
+  std::int64_t done = 0;    ///< Fewer: it was given up.
+  HeldOutScore score;       ///< After the last of these.
+  double seconds = 0;
+};
+
+/// Weights part of the way from the start to the end of a trial.
+struct Interpolation {
+  double share = 1;  ///< 0: the start.
+  HeldOutScore score;
+};
+
+/// What was tried on held-out training classes, what was chosen, and why. Lies in a run as choice.json.
+struct Choice {
+  bool decided = false;
+  bool careful = false;  ///< There was too little to hold out, or too little time: nothing was tried.
+  std::int64_t held_out_classes = 0;
+  std::int64_t held_out_images = 0;
+  HeldOutScore untrained;
+  std::vector<Trial> trials;
+  std::vector<Interpolation> interpolations;
+  double tolerance = 0;  ///< Scores that differ by less are taken for equal.
+
+  double learning_rate = 0;
+  std::int64_t epochs = 0;  ///< 0: no training beats the weights that the run starts from.
+  double share = 1;         ///< Of the way from the start to the last weights that the kept ones lie.
+  double seconds = 0;       ///< All of it took.
+  std::string reason;       ///< In plain words.
+};
+
+std::string to_json(const Choice& choice);
+/// Throws InvalidArgument saying what is wrong.
+Choice parse_choice(const std::string& text);
+/// The choice of a run; none: it has made none. Throws IoError for a damaged one.
+std::optional<Choice> read_choice(const std::filesystem::path& run);
+void write_choice(const std::filesystem::path& run, const Choice& choice);
+
+/// How many of so many classes to hold out, and which block of consecutive ones; 0: too few to tell anything.
+struct HeldOut {
+  std::int64_t classes = 0;
+  std::int64_t block = 0;
+};
+HeldOut classes_to_hold_out(std::size_t classes);
+
+/// Picks from trials that have been made: the lowest rate whose score is as good as the best, within the tolerance, or no training at all.
+/// Sets learning_rate, epochs (0 or `epochs`) and reason.
+void pick_trial(Choice& choice, std::int64_t epochs);
+
+/// How far scores of so many queries may differ by chance.
+double score_tolerance(std::int64_t queries);
+
+}  // namespace smartmine

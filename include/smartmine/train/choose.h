@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "smartmine/core/progress.h"
+#include "smartmine/run/choice.h"
+#include "smartmine/run/config.h"
+#include "smartmine/run/epoch_record.h"
+#include "smartmine/run/run_directory.h"
+
+namespace smartmine {
+
+/// What a choice tells while it is made.
+struct ChoiceEvents {
+  std::function<void(const Choice& choice)> on_begin;                               ///< What is held out is known.
+  std::function<void(const Trial& trial, const EpochRecord& record)> on_epoch;      ///< Of a trial; epoch 0 is the start.
+};
+
+/// Finds out on training classes that it holds out how fast to learn, and whether training helps at all. Tries a few rates for a fifth of the
+/// epochs each, gives up those that do harm, and then looks how much of the way from the start to the end is best. Every trial is a run in
+/// trials/ of `run`, so that whatever ends it, the next call goes on; once decided, choice.json has it and nothing is tried again. The test
+/// half is never looked at. With too few classes to hold out, or too little time, it is careful instead. Throws Cancelled and what a Trainer
+/// throws.
+Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events = {}, const Progress& progress = {});
+
+/// The settings to train with after a choice.
+RunConfig chosen_config(const RunConfig& config, const Choice& choice);
+
+/// After the training: writes the weights that the choice keeps, where these are not simply the last ones, and measures them. Returns their
+/// record, under the number of the last epoch.
+EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress = {});
+
+}  // namespace smartmine
