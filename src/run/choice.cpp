@@ -116,12 +116,12 @@ double score_tolerance(std::int64_t queries) {
   return std::max(kLeast, kOfSpread / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, queries))));
 }
 
-void pick_trial(Choice& choice, std::int64_t epochs) {
+void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   const Trial* best = nullptr;
   for (const Trial& trial : choice.trials)
     if (trial.done == trial.epochs && (best == nullptr || trial.score.value() > best->score.value())) best = &trial;
   const double gain = best == nullptr ? 0 : best->score.value() - choice.untrained.value();
-  if (best == nullptr || gain <= 0) {
+  if (best == nullptr || (pretrained && gain <= 0)) {
     choice.epochs = 0;
     choice.reason = fmt::format("no training beats the weights it starts from on {} held-out classes, so these are kept",
                                 choice.held_out_classes);
@@ -131,11 +131,11 @@ void pick_trial(Choice& choice, std::int64_t epochs) {
   const Trial* chosen = best;
   for (const Trial& trial : choice.trials)
     if (trial.done == trial.epochs && trial.learning_rate < chosen->learning_rate &&
-        trial.score.value() >= best->score.value() - choice.tolerance && trial.score.value() > choice.untrained.value())
+        trial.score.value() >= best->score.value() - choice.tolerance && (!pretrained || trial.score.value() > choice.untrained.value()))
       chosen = &trial;
   choice.learning_rate = chosen->learning_rate;
   choice.epochs = epochs;
-  choice.reason = fmt::format("a learning rate of {:g} raised recall@1 on {} held-out classes from {:.1f} to {:.1f} %", chosen->learning_rate,
+  choice.reason = fmt::format("a learning rate of {:g} took recall@1 on {} held-out classes from {:.1f} to {:.1f} %", chosen->learning_rate,
                               choice.held_out_classes, 100 * choice.untrained.recall_at_1, 100 * chosen->score.recall_at_1);
 }
 

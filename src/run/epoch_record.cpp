@@ -43,6 +43,17 @@ void visit_graph(Lists& lists, const Visit& visit) {
   visit("mean_degree", lists.mean_degree);
 }
 
+template <class Stats, class Visit>
+void visit_grouping(Stats& s, const Visit& visit) {
+  visit("batches", s.batches);
+  visit("groups", s.groups);
+  visit("near_groups", s.near_groups);
+  visit("random_groups", s.random_groups);
+  visit("repeated", s.repeated);
+  visit("copies_skipped", s.copies_skipped);
+  visit("seconds", s.seconds);
+}
+
 // Medians and ends of the distances, for reports; they are not read back into quantiles.
 void add_distances(Json& json, const char* name, const Quantiles& quantiles) {
   constexpr std::size_t kMedian = 3;
@@ -112,6 +123,8 @@ std::string to_json_line(const EpochRecord& record) {
     add_distances(mining, "negative", record.mining->negative_distances);
     json["mining"] = std::move(mining);
   }
+  if (record.grouping)
+    visit_grouping(*record.grouping, [&](const char* name, const auto& value) { json["grouping"][name] = value; });
   if (record.metrics) {
     Json metrics;
     visit_metrics(*record.metrics, [&](const char* name, double value) { metrics[name] = value; });
@@ -167,6 +180,10 @@ EpochRecord record_of(const Json& json) try {
     visit_mining(*record.mining, [&](const char* name, auto& value) {
       if (json["mining"].contains(name)) json["mining"][name].get_to(value);  // older logs lack some
     });
+  }
+  if (json.contains("grouping")) {
+    record.grouping.emplace();
+    visit_grouping(*record.grouping, [&](const char* name, auto& value) { json["grouping"].at(name).get_to(value); });
   }
   if (json.contains("metrics")) {
     record.metrics.emplace();

@@ -48,6 +48,11 @@ std::span<const SystemTraits> system_traits() {
        .mines = true,
        .adaptive = true,
        .error_counts = true},
+      {.name = "class-batch", .description = "classes drawn for a batch, the multi-similarity loss sees all pairs of it"},
+      {.name = "neighbor-batch",
+       .description = "classes that lie near each other in a batch, the multi-similarity loss sees all pairs of it",
+       .needs = Needs::kLists,
+       .mines = true},
   };
   return table;
 }

@@ -6,6 +6,7 @@
 #include "smartmine/core/random.h"
 #include "smartmine/loss/clustering_loss.h"
 #include "smartmine/loss/lifted_loss.h"
+#include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/loss/npairs_loss.h"
 #include "smartmine/loss/semihard_loss.h"
 #include "train/systems.h"
@@ -14,7 +15,7 @@
 namespace smartmine {
 namespace {
 
-enum Purpose : std::uint64_t { kClasses = 0x6201 };
+enum Purpose : std::uint64_t { kClasses = 0x6201, kNeighborBatches };
 
 /// Classes that can give a pair.
 std::vector<std::uint32_t> usable_classes(const LabelIndex& labels) {
@@ -68,6 +69,27 @@ EpochPlan pairs_of_classes_plan(const PlanInput& input) {
   return plan;
 }
 
+EpochPlan neighbor_plan(const PlanInput& input) {
+  const RunConfig& config = input.config;
+  const auto images = static_cast<std::size_t>(config.system.images_per_class);
+  const bool near = input.lists != nullptr;
+  const NeighborLists none;
+  ClassBatches batches =
+      build_batches(near ? *input.lists : none, input.labels,
+                    {.classes = std::max<std::size_t>(2, batch_images(input) / images),
+                     .images_per_class = images,
+                     .near_share = near ? std::min(1.0, config.mining.mined_fraction / std::max(1.0, input.kappa)) : 0,
+                     .rounds = 3 * static_cast<std::size_t>(config.system.triplets_per_anchor),
+                     .duplicate_distance = config.mining.duplicate_distance,
+                     .seed = epoch_seed(config.compute.seed, kNeighborBatches, input.epoch)});
+  EpochPlan plan;
+  plan.items = std::move(batches.items);
+  plan.batch_items = batches.batch_items;
+  plan.grouping = batches.stats;
+  plan.observe_kappa = near;
+  return plan;
+}
+
 namespace {
 
 /// Pairs of images of one class in the batch, i < j: what the losses over all pairs can at most have active.
@@ -79,6 +101,21 @@ std::int64_t positive_pairs(const BatchLabels& labels) {
 }
 
 }  // namespace
+
+/// The error is that of retrieval inside the batch: the share of images whose nearest other one is of another class.
+BatchLoss all_pairs(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options) {
+  BatchLoss loss = multisimilarity_loss(
+      embeddings, labels.device, labels.items,
+      {.alpha = options.multisimilarity_alpha, .beta = options.multisimilarity_beta, .base = options.multisimilarity_base});
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor rows = embeddings.detach();
+  const torch::Tensor same = labels.items.unsqueeze(0) == labels.items.unsqueeze(1);
+  const torch::Tensor nearest = rows.matmul(rows.t()).masked_fill(same, -2).argmax(1);
+  loss.active = (labels.device.index_select(0, nearest) != labels.device).sum();
+  loss.terms = rows.size(0);
+  loss.parts = {{"multisimilarity", loss.value.detach()}};
+  return loss;
+}
 
 BatchLoss semihard(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options) {
   BatchLoss loss = semihard_loss(embeddings, labels.device, {.margin = options.margin});

@@ -74,12 +74,14 @@ class Chooser {
     try_rate(rate * kRateStep);
     try_rate(rate / kRateStep);
     try_beyond();
-    pick_trial(choice_, epochs_);
-    if (choice_.epochs > 0) interpolate();
+    pick_trial(choice_, epochs_, pretrained());
+    if (choice_.epochs > 0 && pretrained()) interpolate();
     return decide();
   }
 
  private:
+  bool pretrained() const { return !config_.model.weights.empty(); }
+
   RunConfig trial_config(double rate, std::int64_t epochs) const {
     RunConfig config = config_;
     config.choosing.choose = "off";
@@ -127,7 +129,7 @@ class Chooser {
       if (record.epoch == 1) epoch_seconds_ = record.seconds() / std::max(cost(), 0.1);
     };
     for (const EpochRecord& record : folder.log()) note(record);
-    const auto hopeless = [&] { return trial.done == 1 && trial.score.value() < choice_.untrained.value() - kHopeless; };
+    const auto hopeless = [&] { return pretrained() && trial.done == 1 && trial.score.value() < choice_.untrained.value() - kHopeless; };
     if (trial.done == epochs || hopeless()) return trial;
     Trainer trainer(config, folder, system_, progress);
     const auto on_epoch = [&](const EpochRecord& record) {
@@ -196,12 +198,11 @@ class Chooser {
 
   Choice be_careful(const std::string& why) {
     choice_.careful = true;
-    choice_.learning_rate = config_.schedule.learning_rate.value() / (config_.model.weights.empty() ? 1 : kRateStep);
-    choice_.epochs = config_.model.weights.empty() ? config_.schedule.epochs : std::max<std::int64_t>(1, config_.schedule.epochs / 3);
-    choice_.share = config_.model.weights.empty() ? 1 : 0.5;
-    choice_.reason = config_.model.weights.empty()
-                         ? fmt::format("{}; nothing was tried", why)
-                         : fmt::format("{}; a fifth of the usual rate, a third of the epochs, and half of the way is kept", why);
+    choice_.learning_rate = config_.schedule.learning_rate.value() / (pretrained() ? kRateStep : 1);
+    choice_.epochs = pretrained() ? std::max<std::int64_t>(1, config_.schedule.epochs / 3) : config_.schedule.epochs;
+    choice_.share = pretrained() ? 0.5 : 1;
+    choice_.reason = pretrained() ? fmt::format("{}; a fifth of the usual rate, a third of the epochs, and half of the way is kept", why)
+                                  : fmt::format("{}; nothing was tried", why);
     if (events_.on_begin) events_.on_begin(choice_);
     return decide();
   }

@@ -76,7 +76,9 @@ void note_plan(const Epoch& epoch, const EpochPlan& plan, const KappaPolicy* pol
     if (epoch.system.traits.adaptive) record.target_error = epoch.config.mining.target_error;
   }
   record.mining = plan.mining;
+  record.grouping = plan.grouping;
   if (plan.mining) record.stage_seconds["selection"] += plan.mining->seconds;
+  if (plan.grouping) record.stage_seconds["selection"] += plan.grouping->seconds;
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ const System& find_system(std::string_view name) {
       {find_traits("triplet-fanng-global-adaptive"), smart_plan, triplets_and_global},
       {find_traits("hard-pairs"), hard_pairs_plan, mined_pairs},
       {find_traits("smart-batch"), smart_plan, triplets_all_pairs},
+      {find_traits("class-batch"), classes_plan, all_pairs},
+      {find_traits("neighbor-batch"), neighbor_plan, all_pairs},
   };
   const auto found = std::find_if(table.begin(), table.end(), [&](const System& each) { return each.traits.name == name; });
   if (found != table.end()) return *found;

@@ -13,6 +13,7 @@ BatchLoss triplets_and_global(const torch::Tensor& embeddings, const BatchLabels
 BatchLoss triplets_all_pairs(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options);
 BatchLoss mined_pairs(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options);
 
+BatchLoss all_pairs(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options);
 BatchLoss semihard(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options);
 BatchLoss lifted(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options);
 BatchLoss npairs(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options);

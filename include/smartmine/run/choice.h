@@ -65,8 +65,8 @@ struct HeldOut {
 HeldOut classes_to_hold_out(std::size_t classes);
 
 /// Picks from trials that have been made: the lowest rate whose score is as good as the best, within the tolerance, or no training at all.
-/// Sets learning_rate, epochs (0 or `epochs`) and reason.
-void pick_trial(Choice& choice, std::int64_t epochs);
+/// Weights drawn at random (`pretrained` is false) are no alternative to training. Sets learning_rate, epochs (0 or `epochs`) and reason.
+void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 
 /// How far scores of so many queries may differ by chance.
 double score_tolerance(std::int64_t queries);

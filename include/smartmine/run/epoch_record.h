@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "smartmine/mining/batch_builder.h"
 #include "smartmine/mining/triplet.h"
 
 namespace smartmine {
@@ -73,6 +74,7 @@ struct EpochRecord {
   std::optional<double> target_error;  ///< Of epochs whose kappa a controller set: what it aimed at.
   std::string kappa_reason;     ///< How it came about, in words; empty if it was set.
   std::optional<MiningStats> mining;
+  std::optional<BatchStats> grouping;  ///< Of systems that put near classes into one batch.
   std::optional<ListRecord> lists;
   std::map<std::string, double> stage_seconds;  ///< "embedding", "lists", "selection", "steps", "evaluation".
   std::optional<RetrievalMetrics> metrics;      ///< On evaluation epochs.
@@ -82,8 +84,8 @@ struct EpochRecord {
   double training_error() const { return terms == 0 ? 0 : static_cast<double>(active) / static_cast<double>(terms); }
   double loss() const { return steps == skipped_steps ? 0 : loss_sum / static_cast<double>(steps - skipped_steps); }
   double seconds() const;
-  /// Share of the triplets whose negative came from a list; 0 without any.
-  double mined_share() const { return mining ? mining->mined_share() : 0; }
+  /// Share of the triplets whose negative came from a list, or of the groups in batches that lists chose; 0 without any.
+  double mined_share() const { return mining ? mining->mined_share() : grouping ? grouping->near_share() : 0; }
   double images_per_second() const;
 };
 

@@ -12,6 +12,7 @@
 #include "smartmine/core/rows.h"
 #include "smartmine/graph/neighbors.h"
 #include "smartmine/loss/batch_loss.h"
+#include "smartmine/mining/batch_builder.h"
 #include "smartmine/mining/labels.h"
 #include "smartmine/mining/triplet.h"
 #include "smartmine/run/config.h"
@@ -36,6 +37,7 @@ struct EpochPlan {
   std::optional<MiningStats> mining;   ///< Of systems that make triplets.
   std::vector<Triplet> triplets;       ///< Likewise, in the order of the batches.
   std::vector<TripletOrigin> origins;  ///< Of these.
+  std::optional<BatchStats> grouping;  ///< Of systems that put near classes into one batch.
   bool observe_kappa = false;          ///< Whether this epoch's error tells something about kappa.
 
   std::size_t batches() const { return batch_items == 0 ? 0 : (items.size() + batch_items - 1) / batch_items; }
@@ -72,5 +74,7 @@ EpochPlan random_plan(const PlanInput& input);
 EpochPlan smart_plan(const PlanInput& input);
 /// Batches of classes drawn at random, --images-per-class of each.
 EpochPlan classes_plan(const PlanInput& input);
+/// Batches of classes that the lists show to be near each other, a share of 1 / kappa of them; drawn at random where it has no lists.
+EpochPlan neighbor_plan(const PlanInput& input);
 
 }  // namespace smartmine
