@@ -182,7 +182,7 @@ RunConfig best_config() {
   config.schedule.optimizer = "adamw";
   config.schedule.new_layer_rate = 5;
   config.schedule.rate_schedule = "cosine";
-  config.schedule.epochs = 15;
+  config.schedule.epochs = 8;
   config.schedule.weight_average = 0.99;
   return config;
 }

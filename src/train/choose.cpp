@@ -22,9 +22,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kRateStep = 5;            // between rates that are tried
-constexpr std::int64_t kTrialShare = 5;    // a trial has a fifth of the epochs
+constexpr std::int64_t kTrialShare = 4;    // a trial has a quarter of the epochs
 constexpr double kMostCost = 0.5;          // of the training's: what all trials may come to
-constexpr double kHopeless = 0.03;         // a trial that loses more than this in its first epoch is given up
 constexpr std::int64_t kLeastQueries = 60;  // fewer tell nothing
 constexpr std::int64_t kMostEpochs = 60;   // however long the budget
 
@@ -70,10 +69,9 @@ class Chooser {
     if (config_.choosing.budget_seconds() > 0 && !fit_into_budget())
       return give_up("the budget is too short for one epoch, so the weights it starts from are kept");
     const double rate = config_.schedule.learning_rate.value();
-    try_rate(rate);
-    try_rate(rate * kRateStep);
-    try_rate(rate / kRateStep);
+    for (const double factor : {1.0, kRateStep, 1 / kRateStep}) try_rate(rate * factor, 1);
     try_beyond();
+    go_on_with_the_best();
     pick_trial(choice_, epochs_, pretrained());
     if (choice_.epochs > 0 && pretrained()) interpolate();
     return decide();
@@ -115,9 +113,20 @@ class Chooser {
     return epochs;
   }
 
-  void try_rate(double rate) { choice_.trials.push_back(run_trial(rate, trial_epochs(), progress_)); }
+  /// The first epoch of a trial; what is best of them goes on.
+  void try_rate(double rate, std::int64_t until) { choice_.trials.push_back(run_trial(rate, trial_epochs(), until, progress_)); }
 
-  Trial run_trial(double rate, std::int64_t epochs, const Progress& progress) {
+  /// Successive halving: the better half is trained to the end of the trial.
+  void go_on_with_the_best() {
+    std::vector<Trial*> order;
+    for (Trial& trial : choice_.trials)
+      if (trial.done > 0) order.push_back(&trial);
+    std::stable_sort(order.begin(), order.end(), [](const Trial* a, const Trial* b) { return a->score.value() > b->score.value(); });
+    order.resize(std::min<std::size_t>(order.size(), 2));
+    for (Trial* trial : order) *trial = run_trial(trial->learning_rate, trial->epochs, trial->epochs, progress_);
+  }
+
+  Trial run_trial(double rate, std::int64_t epochs, std::int64_t until, const Progress& progress) {
     Trial trial{.name = fmt::format("rate-{:g}-epochs-{}", rate, epochs), .learning_rate = rate, .epochs = epochs, .done = 0, .score = {}};
     RunConfig config = trial_config(rate, epochs);
     RunDirectory folder = open_or_create(run_.path() / "trials" / trial.name, config);
@@ -129,16 +138,14 @@ class Chooser {
       if (record.epoch == 1) epoch_seconds_ = record.seconds() / std::max(cost(), 0.1);
     };
     for (const EpochRecord& record : folder.log()) note(record);
-    const auto hopeless = [&] { return pretrained() && trial.done == 1 && trial.score.value() < choice_.untrained.value() - kHopeless; };
-    if (trial.done == epochs || hopeless()) return trial;
+    if (trial.done >= until) return trial;
     Trainer trainer(config, folder, system_, progress);
     const auto on_epoch = [&](const EpochRecord& record) {
       note(record);
       if (events_.on_epoch) events_.on_epoch(trial, record);
     };
     try {
-      trainer.run(on_epoch, 1);
-      if (!hopeless()) trainer.run(on_epoch);
+      trainer.run(on_epoch, until);
     } catch (const TrainingStopped&) {
       // A guard gave up: this rate is no candidate.
     }
@@ -154,8 +161,9 @@ class Chooser {
     });
     const bool up = best.learning_rate == high->learning_rate;
     if (!up && best.learning_rate != low->learning_rate) return;
-    if (spent() + static_cast<double>(trial_epochs()) * cost() > kMostCost * static_cast<double>(epochs_)) return;
-    try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep);
+    const double to_come = 1 + 2 * static_cast<double>(trial_epochs() - 1);
+    if (spent() + to_come * cost() > kMostCost * static_cast<double>(epochs_)) return;
+    try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep, 1);
   }
 
   /// Sets the epochs that the budget has time for; false: not even one.
@@ -165,7 +173,7 @@ class Chooser {
     const auto begin = Clock::now();
     Trial probe;
     try {
-      probe = run_trial(config_.schedule.learning_rate.value(), 1, deadline.watching(progress_));
+      probe = run_trial(config_.schedule.learning_rate.value(), 1, 1, deadline.watching(progress_));
     } catch (const Cancelled&) {
       if (!deadline.passed()) throw;
       return false;
@@ -185,15 +193,13 @@ class Chooser {
     WeightMeasure measure(config, evaluated_half(load_run_data(config)), progress_);
     choice_.interpolations = {{1, chosen->score}};
     for (const double share : {0.75, 0.5}) choice_.interpolations.push_back({share, measure.score(mixed(start, end, share))});
-    const double whole = choice_.interpolations.front().score.value();
-    double best = whole + choice_.tolerance / 2;  // less is chance
+    // The training goes farther than its trial, and what it forgets shows later: of equals the one nearest to the start.
+    double best = 0;
+    for (const Interpolation& each : choice_.interpolations) best = std::max(best, each.score.value());
     for (const Interpolation& each : choice_.interpolations)
-      if (each.score.value() > best) {
-        best = each.score.value();
-        choice_.share = each.share;
-      }
+      if (each.score.value() >= best - choice_.tolerance) choice_.share = std::min(choice_.share, each.share);
     if (choice_.share < 1)
-      choice_.reason += fmt::format("; weights {:.0f} % of the way from the start were better still", 100 * choice_.share);
+      choice_.reason += fmt::format("; weights {:.0f} % of the way from the start do as well there, so these are kept", 100 * choice_.share);
   }
 
   Choice be_careful(const std::string& why) {
