@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "numbers of the file a
 
 constexpr std::size_t kHeaderBytes = 128;
 constexpr std::size_t kTagBytes = 8;
-constexpr std::size_t kMostUnpacked = std::size_t{1} << 28;  // bytes of a variable; Cars196 has less than a hundredth of it
+constexpr std::size_t kMostUnpacked = std::size_t{1} << 26;  // bytes of a variable; the largest of Cars196 has a tenth of it
 constexpr unsigned kDeepest = 8;                             // cells and structs within each other
 
 // Types of data elements.

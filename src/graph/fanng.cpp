@@ -157,7 +157,12 @@ Fanng Fanng::load(const std::filesystem::path& path) {
   read(graph.candidates_, header.size * header.candidates_per_point);
   std::uint64_t sum = 0;
   in.read(reinterpret_cast<char*>(&sum), sizeof sum);
-  if (!in || sum != checksum.value()) fail("damaged: its checksum does not match; build it anew");
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+  constexpr bool kSumCounts = false;  // no fuzzer guesses it, and none would ever see what lies behind it
+#else
+  constexpr bool kSumCounts = true;
+#endif
+  if (!in || (kSumCounts && sum != checksum.value())) fail("damaged: its checksum does not match; build it anew");
   // The sum guards against accidents; what is used as an index is looked at all the same.
   const auto outside = [&](std::uint32_t id) { return id >= header.size; };
   const bool rising =

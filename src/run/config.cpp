@@ -228,9 +228,9 @@ RunConfig read_config(const std::filesystem::path& path) {
 }
 
 void set_given(RunConfig& config, std::span<const GivenSetting> given) {
-  for (const auto& [name, text] : given)
+  for (const GivenSetting& each : given)
     visit_settings(config, [&](const Setting& setting, auto& value) {
-      if (setting.name == name) parse_value(setting, text, value);
+      if (setting.name == each.first) parse_value(setting, each.second, value);
     });
 }
 
@@ -239,9 +239,10 @@ RunConfig resumed_config(const RunConfig& saved, std::span<const GivenSetting> g
   set_given(wanted, given);
   const RunConfig full = wanted.resolved();
   std::vector<std::string> differences;
-  for (const auto& [name, text] : given) {
+  for (const GivenSetting& each : given) {
+    const std::string& name = each.first;
     if (changes_of(name) == Changes::kNothing) {
-      set_given(config, std::vector<GivenSetting>{{name, text}});
+      set_given(config, std::span(&each, 1));
     } else if (const std::string has = text_of(saved, name), asked = text_of(full, name); has != asked) {
       differences.push_back(fmt::format("--{} is {}, the run has {}", name, asked, has));
     }

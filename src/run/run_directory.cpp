@@ -47,7 +47,8 @@ std::string metrics_csv(std::span<const EpochRecord> log) {
 
 RunDirectory RunDirectory::create(const std::filesystem::path& path, const RunConfig& config) {
   std::error_code none;
-  if (std::filesystem::exists(path, none))
+  remove_left_behind(path);  // a run that was killed before it had settings leaves a folder with nothing else in it
+  if (std::filesystem::exists(path, none) && !(std::filesystem::is_directory(path, none) && std::filesystem::is_empty(path, none)))
     throw IoError(fmt::format("{}: exists already; --resume goes on with the run in it, or choose another --output", path.string()));
   make_folders(path);
   RunDirectory run(path);

@@ -54,6 +54,16 @@ TEST_F(CompareCommand, PrintsOneObjectWithJson) {
   EXPECT_TRUE(json.at("notes").empty());
 }
 
+TEST_F(CompareCommand, StepsOverWhatIsNoRunAmongSeveral) {
+  write_text(folder_ / "notes.txt", "a note");
+  std::filesystem::create_directories(folder_ / "empty");
+  const Outcome outcome = smartmine({"compare", make("a"), folder_ / "notes.txt", folder_ / "empty"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("MAP@R %"));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("notes.txt: not the folder of a run: it has no config.toml; left out"), HasSubstr("empty: not")));
+  expect_refused(1, "notes.txt: not the folder of a run", {folder_ / "notes.txt", folder_ / "empty"});
+}
+
 TEST_F(CompareCommand, RefusesBadInputInOneLine) {
   const std::string run = make("a");
   expect_refused(2, "runs", {});

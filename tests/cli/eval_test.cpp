@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -194,6 +195,50 @@ TEST_F(Eval, TakesIdenticalRowsAndSaysThatThereAreFewerClusters) {
   EXPECT_EQ(object.at("nmi"), 0);
   EXPECT_EQ(object.at("unit_norm"), false);
   EXPECT_THAT(object.at("note"), HasSubstr("only 1 distinct rows for 17 classes"));
+}
+
+TEST_F(Eval, SearchesAGalleryApartAtAnyK) {
+  constexpr std::size_t kQueries = 200;
+  const std::size_t cut = kQueries * kDimension;
+  write_matrix(folder_ / "q.npy", {values_.begin(), values_.begin() + cut}, kQueries, kDimension);
+  write_matrix(folder_ / "g.npy", {values_.begin() + cut, values_.end()}, kRows - kQueries, kDimension);
+  write_int64(folder_ / "ql.npy", {labels_.begin(), labels_.begin() + kQueries});
+  write_int64(folder_ / "gl.npy", {labels_.begin() + kQueries, labels_.end()});
+  const std::vector<std::string> apart = {"eval",      "--embeddings",    folder_ / "q.npy",     "--labels", folder_ / "ql.npy",
+                                          "--gallery", folder_ / "g.npy", "--gallery-labels", folder_ / "gl.npy"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), apart.begin(), apart.end());
+    return smartmine(more);
+  };
+  const Outcome outcome = with({"--recall-at", "1,5,100", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json object = json::parse(outcome.out);
+  EXPECT_EQ(object.at("gallery_size"), kRows - kQueries);
+  EXPECT_EQ(object.at("queries_without_positive"), 1);
+  EXPECT_FALSE(object.contains("recall@2"));
+  for (const std::size_t k : {1U, 5U, 100U}) {
+    std::size_t hits = 0;
+    for (std::size_t q = 0; q < kQueries; ++q) {
+      std::vector<std::pair<float, std::size_t>> order;
+      for (std::size_t g = kQueries; g < kRows; ++g) {
+        float sum = 0;
+        for (std::size_t j = 0; j < kDimension; ++j) {
+          const float difference = values_[q * kDimension + j] - values_[g * kDimension + j];
+          sum += difference * difference;
+        }
+        order.emplace_back(sum, g);
+      }
+      std::sort(order.begin(), order.end());
+      hits += std::any_of(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), [&](const auto& one) { return labels_[one.second] == labels_[q]; });
+    }
+    EXPECT_DOUBLE_EQ(object.at(fmt::format("recall@{}", k)).get<double>(), static_cast<double>(hits) / kQueries) << k;
+  }
+  EXPECT_THAT(with({}).out, HasSubstr("700 points; every point above is a query in it"));
+  EXPECT_THAT(with({"--recall-at", "5,1"}).err, HasSubstr("--recall-at is '5,1'; it must be ascending whole numbers"));
+  EXPECT_EQ(smartmine({"eval", "--embeddings", folder_ / "q.npy", "--labels", folder_ / "ql.npy", "--gallery", folder_ / "g.npy"}).status, 2);
+  write_matrix(folder_ / "g.npy", std::vector<float>(6), 3, 2);
+  write_int64(folder_ / "gl.npy", {1, 2, 3});
+  EXPECT_THAT(with({}).err, HasSubstr("g.npy: of dimension 2, but"));
 }
 
 TEST_F(Eval, RefusesLabelsThatDoNotFit) {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -603,6 +604,36 @@ TEST_F(Mine, RefusesLabelsOfAnotherLength) {
   expect_refused(1, {"y.npy: 599 labels", "x.npy has 600 rows"}, from_embeddings());
   write_lists();
   expect_refused(1, {"y.npy: 599 labels", "i.npy has 600 rows"}, from_lists());
+}
+
+TEST_F(Mine, LooksForAKappaWhenAskedToAndSuggestsOneWhenHardlyAnythingIsMined) {
+  const json too_large = run_json(from_embeddings(), {"--kappa", "1000000"});
+  EXPECT_EQ(too_large.at("mined"), 0);
+  EXPECT_THAT(too_large.at("note").get<std::string>(),
+              ::testing::ContainsRegex("only 0 of 600 triplets were mined; --kappa [0-9.]+ would mine [0-9]+ % of them, and --kappa auto finds it"));
+  const json found = run_json(from_embeddings(), {"--kappa", "auto"});
+  const double kappa = found.at("kappa").get<double>();
+  EXPECT_GT(kappa, 0);
+  EXPECT_LE(kappa, 4);
+  EXPECT_GT(found.at("stage_seconds").at("kappa_search"), 0);
+  const auto mined = [](const json& report) {
+    return report.at("mined").get<double>() + report.at("mined_outside_positive").get<double>();
+  };
+  EXPECT_GT(mined(found), kRows / 2.0);
+  // No other one mines much more, and a larger one less.
+  for (const double other : {4.0, 2.0, 1.0, 0.5, 0.25, 0.1})
+    EXPECT_LE(0.9 * mined(run_json(from_embeddings(), {"--kappa", std::to_string(other)})), mined(found)) << other;
+  const json given = run_json(from_embeddings(), {"--kappa", fmt::format("{}", kappa)});
+  EXPECT_EQ(given.at("mined"), found.at("mined"));
+  before_.insert("t.npy");
+  expect_refused(2, {"--kappa", "nor auto"}, from_embeddings(), {"--kappa", "some", "--output", folder_ / "u.npy"});
+}
+
+TEST_F(Mine, SaysFirstThatLabelsAreOfAnotherLengthAndWhatTextIs) {
+  write_int64(folder_ / "y.npy", std::vector<std::int64_t>(50, 1));
+  expect_refused(1, {"y.npy: 50 labels", "x.npy has 600 rows"}, from_embeddings());
+  write_raw_npy(folder_ / "y.npy", "{'descr': '<U5', 'fortran_order': False, 'shape': (2,), }", std::string(40, 'a'));
+  expect_refused(1, {"y.npy: the values are text ('<U5'), numbers are needed", "np.unique"}, from_embeddings());
 }
 
 TEST_F(Mine, RefusesLabelsThatAllowNoTriplet) {

@@ -86,13 +86,21 @@ TEST_F(Report, IsTheSameAtAnyNumberOfThreads) {
 TEST_F(Report, RefusesBadInputInOneLine) {
   expect_refused(1, "nowhere: there is no such run", {folder_ / "nowhere"});
   std::filesystem::create_directories(folder_ / "empty");
-  expect_refused(1, "empty: not the folder of a run: it has no config.toml", {folder_ / "run", folder_ / "empty"});
+  expect_refused(1, "empty: not the folder of a run: it has no config.toml", {folder_ / "empty"});
   expect_refused(2, "runs", {});
   expect_refused(2, "run twice; each must be given once", {folder_ / "run", folder_ / "./run"});
   expect_refused(2, "map-points", {folder_ / "run", "--map-points", "0"});
   write_text(folder_ / "page.html", "<html></html>");
   expect_refused(1, "the page has no place for the data", {folder_ / "run", "--no-map"});
   EXPECT_EQ(smartmine({"report", folder_ / "run", "--output", folder_ / "no/report.html"}).status, 1);
+}
+
+TEST_F(Report, StepsOverWhatIsNoRunAmongSeveral) {
+  write_text(folder_ / "notes.txt", "a note");
+  const Outcome outcome = smartmine({"report", folder_ / "run", folder_ / "notes.txt", "--no-map", "--template", folder_ / "page.html",
+                                     "--output", folder_ / "r.html"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("notes.txt: not the folder of a run: it has no config.toml; left out"));
 }
 
 TEST_F(Report, HasAPageOfItsOwnOrSaysWhatIsMissing) {

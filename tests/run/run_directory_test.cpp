@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -138,6 +139,24 @@ TEST(TrainStates, RememberWhatWasTold) {
   TrainState state;
   state.told = {"mining"};
   EXPECT_EQ(parse_state(to_json(state)).told, state.told);
+}
+
+TEST_F(Folder, AStartTakesOverAFolderThatHoldsNothingButTheTemporaryFilesOfAKilledOne) {
+  std::filesystem::create_directories(root_ / "run");
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  int status = 0;
+  ASSERT_EQ(waitpid(gone, &status, 0), gone);
+  const auto left = root_ / "run" / fmt::format(".smartmine-{}-0.tmp", gone);
+  const auto held = root_ / "run" / fmt::format(".smartmine-{}-77.tmp", getpid());
+  std::ofstream(left) << "half";
+  std::ofstream(held) << "half";
+  EXPECT_THAT([&] { RunDirectory::create(root_ / "run", RunConfig()); }, ThrowsMessage<IoError>(HasSubstr("run: exists already")));
+  EXPECT_FALSE(std::filesystem::exists(left));
+  std::filesystem::remove(held);  // its writer lives: it is no business of ours
+  EXPECT_NO_THROW(RunDirectory::create(root_ / "run", RunConfig()));
+  EXPECT_TRUE(std::filesystem::exists(root_ / "run/config.toml"));
+  EXPECT_THAT([&] { RunDirectory::create(root_ / "run", RunConfig()); }, ThrowsMessage<IoError>(HasSubstr("run: exists already")));
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ namespace smartmine {
 /// Every file is whole at any moment.
 class RunDirectory {
  public:
-  /// Makes a new one and writes its config.toml. Throws IoError if `path` is there already, with a hint to resume.
+  /// Makes a new one and writes its config.toml. Throws IoError if `path` is there already, with a hint to resume; an empty folder, and one
+  /// that holds nothing but the temporary files of a killed process, is taken over.
   static RunDirectory create(const std::filesystem::path& path, const RunConfig& config);
   /// Takes up one that is there. Throws IoError if it is not, or has no config.toml.
   static RunDirectory open(const std::filesystem::path& path);
