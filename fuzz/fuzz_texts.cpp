@@ -9,6 +9,7 @@
 #include "run/log_file.h"
 #include "smartmine/core/error.h"
 #include "smartmine/run/checkpoint.h"
+#include "smartmine/run/choice.h"
 #include "smartmine/run/config.h"
 #include "smartmine/run/epoch_record.h"
 
@@ -20,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::span<const std::uint8_t> rest(data + 1, size - 1);
   const std::string text(rest.begin(), rest.end());
   try {
-    switch (data[0] % 7) {
+    switch (data[0] % 8) {
       case 0: {
         RunConfig config;
         set_from_toml(config, text);
@@ -56,6 +57,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         read_settings(settings.path().parent_path(), problems);
         break;
       }
+      case 6:
+        to_json(parse_choice(text));
+        break;
       default:
         parse_record(text);
     }

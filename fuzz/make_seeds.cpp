@@ -12,6 +12,7 @@
 #include "smartmine/data/image.h"
 #include "smartmine/graph/fanng.h"
 #include "smartmine/run/checkpoint.h"
+#include "smartmine/run/choice.h"
 #include "smartmine/run/config.h"
 #include "smartmine/run/epoch_record.h"
 
@@ -107,7 +108,8 @@ void add_texts(Seeds& seeds) {
   seeds.add("fuzz_texts", to_json(state), 2);
   seeds.add("fuzz_texts", "path,label,class_name\n\"a, b.jpg\",1,\"x \"\"y\"\"\"\nc.jpg,2,z\n", 3);
   seeds.add("fuzz_texts", "1 001.Black/a.jpg\n2 001.Black/b.jpg\n", 4);
-  seeds.add("fuzz_texts", line, 6);
+  seeds.add("fuzz_texts", to_json(Choice{.trials = {{.name = "a"}}, .interpolations = {{}}}), 6);
+  seeds.add("fuzz_texts", line, 7);
   const std::string picture = R"({"name": "a", "class": "b", "image": "data:image/jpeg;base64,AA==", "distance": 0.5})";
   const std::string triplet = R"({"positive": )" + picture + R"(, "negative": )" + picture + R"(, "kind": "mined"})";
   seeds.add("fuzz_run_files",

@@ -120,6 +120,13 @@ export interface Choice {
   summary: string;
   trials: { name: string; settings: Record<string, Scalar>; values: Numbers }[];
   chosen: Record<string, Scalar>;
+  /// Before any training.
+  untrained: Numbers | null;
+  /// Weights part of the way from the start to the end of the training: the share of it, and what they reach.
+  interpolations: Numbers[];
+  held_out_classes: number | null;
+  held_out_images: number | null;
+  seconds: number | null;
   kept: { epoch: number | null; reason: string } | null;
 }
 
@@ -345,7 +352,17 @@ function readChoice(value: unknown): Choice | null {
     const trial = object(item) ?? {};
     return { name: text(trial.name) ?? `trial ${i + 1}`, settings: scalars(trial.settings), values: numbers(trial) };
   });
-  return { summary: text(json.summary) ?? '', trials, chosen: scalars(json.chosen), kept: kept ? { epoch: number(kept.epoch), reason: text(kept.reason) ?? '' } : null };
+  return {
+    summary: text(json.summary) ?? '',
+    trials,
+    chosen: scalars(json.chosen),
+    untrained: numbersOrNull(json.untrained),
+    interpolations: list(json.interpolations).map(numbers),
+    held_out_classes: number(json.held_out_classes),
+    held_out_images: number(json.held_out_images),
+    seconds: number(json.seconds),
+    kept: kept ? { epoch: number(kept.epoch), reason: text(kept.reason) ?? '' } : null,
+  };
 }
 
 function readRun(value: unknown, index: number): Run {

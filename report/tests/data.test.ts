@@ -73,10 +73,20 @@ describe('reading the document', () => {
         { name: 'trial 2', settings: {}, values: {} },
       ],
       chosen: { rate: 0.1 },
+      untrained: null,
+      interpolations: [],
+      held_out_classes: null,
+      held_out_images: null,
+      seconds: null,
       kept: { epoch: 2, reason: 'r' },
     });
     expect([of(null), of([1])]).toEqual([null, null]);
-    expect(of({})).toEqual({ summary: '', trials: [], chosen: {}, kept: null });
+    expect(of({})).toMatchObject({ summary: '', trials: [], chosen: {}, untrained: null, kept: null });
+    expect(of({ untrained: { 'recall@1': 0.5, note: 'x' }, interpolations: [{ share: 0.5, 'map@r': 0.1 }, 3], held_out_classes: 7 })).toMatchObject({
+      untrained: { 'recall@1': 0.5 },
+      interpolations: [{ share: 0.5, 'map@r': 0.1 }, {}],
+      held_out_classes: 7,
+    });
   });
 
   it('reloads only after a time that is one', () => {

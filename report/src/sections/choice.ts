@@ -1,5 +1,5 @@
 import type { Choice, Run } from '../data';
-import { kMetrics, metricName, percent, settingText } from '../derive';
+import { duration, kMetrics, metricName, percent, settingText } from '../derive';
 import { swatch } from '../chart';
 import { h, named, type Child } from '../dom';
 import { lookOfRun } from '../palette';
@@ -17,23 +17,30 @@ const isShare = (name: string): boolean => (kMetrics as readonly string[]).inclu
 
 function choiceOf(run: Run, alone: boolean): Child[] {
   const of = run.choice!;
-  const values = valueNames(of);
+  const values = valueNames(of).filter((name) => name !== 'epochs_planned');
   const settings = [...new Set(of.trials.flatMap((trial) => Object.keys(trial.settings)))];
-  const isChosen = (trial: Choice['trials'][number]) => settings.length > 0 && settings.every((name) => of.chosen[name] === undefined || of.chosen[name] === trial.settings[name]) && settings.some((name) => of.chosen[name] !== undefined);
+  const isChosen = (trial: Choice['trials'][number]) => of.chosen.epochs !== 0 && settings.length > 0 && settings.every((name) => of.chosen[name] === undefined || of.chosen[name] === trial.settings[name]) && settings.some((name) => of.chosen[name] !== undefined);
   const best = (name: string) => Math.max(...of.trials.map((trial) => trial.values[name] ?? -Infinity));
   const cell = (trial: Choice['trials'][number], name: string): Child => {
     const value = trial.values[name];
-    const words = value === undefined ? '–' : isShare(name) ? percent(value) : settingText(value);
+    const words = value === undefined ? '–' : isShare(name) ? percent(value) : name === 'seconds' ? duration(value) : settingText(value);
+    const planned = trial.values.epochs_planned;
+    // One that was given up did not reach what it was to.
+    if (name === 'epochs' && planned !== undefined && planned !== value) return h('td.number', {}, `${words} of ${planned}`);
     return h('td.number', {}, isShare(name) && value !== undefined && of.trials.length > 1 && value === best(name) ? h('strong', {}, words) : words);
   };
   const chosen = Object.entries(of.chosen).filter(([, value]) => value !== null);
+  const noTraining = of.chosen.epochs === 0;
+  const held = [of.held_out_classes === null ? '' : `${of.held_out_classes.toLocaleString('en')} classes`, of.held_out_images === null ? '' : `${of.held_out_images.toLocaleString('en')} images`].filter((word) => word !== '').join(', ');
   return [
     alone ? null : h('h3', {}, h('span.run-name', {}, swatch(lookOfRun(run.index), 22), named(run.name))),
     of.summary ? h('p', { dir: 'auto' }, of.summary) : null,
-    chosen.length > 0 || of.kept
+    chosen.length > 0 || of.kept || held || of.seconds !== null
       ? h(
           'dl.facts',
           {},
+          ...(held ? [h('dt', {}, 'Held out'), h('dd', {}, held)] : []),
+          ...(of.seconds !== null ? [h('dt', {}, 'Took'), h('dd', {}, duration(of.seconds))] : []),
           ...chosen.flatMap(([name, value]) => [h('dt', {}, name), h('dd', { dir: 'auto' }, settingText(value))]),
           ...(of.kept ? [h('dt', {}, 'Kept'), h('dd', { dir: 'auto' }, [of.kept.epoch === null ? '' : `epoch ${of.kept.epoch}`, of.kept.reason].filter((word) => word !== '').join(': '))] : []),
         )
@@ -49,8 +56,28 @@ function choiceOf(run: Run, alone: boolean): Child[] {
             h(
               'tbody',
               {},
+              of.untrained ? h(`tr${noTraining ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, 'no training', noTraining ? h('span.under', {}, 'chosen') : null), ...settings.map(() => h('td', {}, '–')), ...values.map((name) => cell({ name: '', settings: {}, values: of.untrained! }, name))) : null,
               ...of.trials.map((trial) =>
                 h(`tr${isChosen(trial) ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, named(trial.name), isChosen(trial) ? h('span.under', {}, 'chosen') : null), ...settings.map((name) => h('td', { dir: 'auto' }, settingText(trial.settings[name]))), ...values.map((name) => cell(trial, name))),
+              ),
+            ),
+          ),
+        )
+      : null,
+    of.interpolations.length > 0
+      ? h(
+          'div.scroll',
+          { tabindex: 0, role: 'region', 'aria-label': `Weights between start and end of ${run.name}` },
+          h('h4', {}, 'Weights part of the way from the start to the end'),
+          h(
+            'table.settings.trials',
+            {},
+            h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Share of the way'), ...kMetrics.filter((name) => of.interpolations.some((each) => each[name] !== undefined)).map((name) => h('th.number', { scope: 'col' }, metricName(name))))),
+            h(
+              'tbody',
+              {},
+              ...of.interpolations.map((each) =>
+                h(`tr${each.share === of.chosen.share ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, percent(each.share, 0)), ...kMetrics.filter((name) => of.interpolations.some((other) => other[name] !== undefined)).map((name) => h('td.number', {}, percent(each[name])))),
               ),
             ),
           ),
