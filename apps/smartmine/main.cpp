@@ -106,7 +106,8 @@ int run(int argc, char** argv) {
     const bool incomplete = dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error);
     const std::string unknown = incomplete ? unknown_argument(program) : "";
     const CLI::App& command = named_command(program);
-    throw UsageError(fmt::format("{}; see smartmine {}--help", in_one_line(unknown.empty() ? error.what() : unknown),
+    const std::string what = in_one_line(unknown.empty() ? error.what() : unknown);
+    throw UsageError(fmt::format("{}{} smartmine {}--help", what, what.ends_with('?') ? " See" : "; see",
                                  &command == &program ? "" : command.get_name() + " "));
   }
   if (!work) throw UsageError("a subcommand is required, such as knn, mine or eval; see smartmine --help");

@@ -98,7 +98,7 @@ std::string to_table(const MiningRun& run) {
     table += row("longer lists", fmt::format("up to {} for {} anchors, {:.3f} seconds", stats.extended_neighbors, stats.extended_anchors,
                                              run.longer_lists_seconds));
   table += row("triplets", counted(stats.triplets));
-  table += row("mined", fmt::format("{}  from the list; all violate the margin", counted(stats.mined)));
+  table += row("mined", fmt::format("{}  in the list; violates the margin", counted(stats.mined)));
   table += row("", fmt::format("{}  from outside the list{}", counted(stats.mined_outside_positive),
                                stats.positive_distances_unknown > 0 || stats.mined_outside_positive == 0
                                    ? ""

@@ -228,7 +228,7 @@ class MatrixReader {
       return;
     }
     if (element.bytes.size() / bytes < count_) cursor_.damaged(fmt::format("text of {} letters has {}", count_, element.bytes.size() / bytes));
-    for (std::size_t i = 0; i < count_; ++i) append_utf8(value.text, static_cast<std::uint32_t>(number_at(element, i)) & 0xffff);
+    for (std::size_t i = 0; i < count_; ++i) append_utf8(value.text, static_cast<std::uint32_t>(static_cast<std::int64_t>(number_at(element, i)) & 0xffff));
   }
 
   void read_parts(MatValue& value, std::size_t count) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "run/log_file.h"
 #include "smartmine/core/error.h"
 
 namespace smartmine {
@@ -54,7 +55,7 @@ TrainState parse_state(const std::string& text) try {
   if (json.contains("told")) json["told"].get_to(state.told);  // older ones lack it
   return state;
 } catch (const nlohmann::json::exception& error) {
-  throw InvalidArgument(fmt::format("not the state of a run: {}", error.what()));
+  throw InvalidArgument(fmt::format("not the state of a run: {}", reason_of(error)));
 }
 
 CheckpointWriter::CheckpointWriter(const std::filesystem::path& destination)

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "run/log_file.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/output_file.h"
 
@@ -77,7 +78,7 @@ Choice parse_choice(const std::string& text) try {
   json.at("seconds").get_to(choice.seconds);
   return choice;
 } catch (const nlohmann::json::exception& error) {
-  throw InvalidArgument(fmt::format("not the choice of a run: {}", error.what()));
+  throw InvalidArgument(fmt::format("not the choice of a run: {}", reason_of(error)));
 }
 
 std::optional<Choice> read_choice(const std::filesystem::path& run) {

@@ -138,7 +138,7 @@ std::string to_json_line(const EpochRecord& record) {
 EpochRecord parse_record(const std::string& line) try {
   return record_of(Json::parse(line));
 } catch (const nlohmann::json::exception& error) {
-  throw InvalidArgument(fmt::format("not a line of a run's log: {}", error.what()));
+  throw InvalidArgument(fmt::format("not a line of a run's log: {}", reason_of(error)));
 }
 
 EpochRecord record_of(const Json& json) try {
@@ -193,7 +193,7 @@ EpochRecord record_of(const Json& json) try {
   json.at("notes").get_to(record.notes);
   return record;
 } catch (const nlohmann::json::exception& error) {
-  throw InvalidArgument(fmt::format("not a line of a run's log: {}", error.what()));
+  throw InvalidArgument(fmt::format("not a line of a run's log: {}", reason_of(error)));
 }
 
 }  // namespace smartmine

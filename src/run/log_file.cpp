@@ -47,9 +47,15 @@ void check_line(const Json& line) {
 }  // namespace
 
 std::string reason_of(const nlohmann::json::exception& error) {
+  constexpr std::size_t kMost = 200;  // it may quote the text, however long that is
   const std::string text = error.what();
   const std::size_t end = text.find("] ");
-  return end == std::string::npos ? text : text.substr(end + 2);
+  std::string reason = end == std::string::npos ? text : text.substr(end + 2);
+  std::replace(reason.begin(), reason.end(), '\n', ' ');
+  if (reason.size() <= kMost) return reason;
+  reason.resize(kMost);
+  while (!reason.empty() && (static_cast<unsigned char>(reason.back()) & 0xc0) == 0x80) reason.pop_back();  // no half letter
+  return reason + "...";
 }
 
 LogFile read_log_file(const std::filesystem::path& path) {

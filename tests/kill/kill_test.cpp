@@ -29,11 +29,6 @@ std::size_t kills() {
   return given == nullptr ? 100 : std::strtoul(given, nullptr, 10);
 }
 
-bool has_ending(const fs::path& path, const std::vector<std::string>& endings) {
-  const std::string name = path.filename().string();
-  return std::any_of(endings.begin(), endings.end(), [&](const std::string& ending) { return name.ends_with(ending); });
-}
-
 /// Every file of a folder by its path in it, temporary ones as well.
 std::map<std::string, std::string> files_of(const fs::path& folder) {
   std::map<std::string, std::string> files;
@@ -134,6 +129,11 @@ TEST_F(KillSlowest, Report) {
 }
 
 #ifdef SMARTMINE_WITH_TORCH
+
+bool has_ending(const fs::path& path, const std::vector<std::string>& endings) {
+  const std::string name = path.filename().string();
+  return std::any_of(endings.begin(), endings.end(), [&](const std::string& ending) { return name.ends_with(ending); });
+}
 
 const std::vector<std::string> kSameBits = {".npy", ".safetensors", ".jpegs", "evaluation.json"};
 

@@ -107,7 +107,10 @@ TEST_F(Compare, RefusesWhatIsNoRun) {
   EXPECT_THROW(compare({run, folder_ / "." / "a"}), InvalidArgument);
   EXPECT_THROW(compare({run, folder_ / "nowhere"}), IoError);
   std::filesystem::create_directories(folder_ / "empty");
-  EXPECT_THROW(compare({run, folder_ / "empty"}), IoError);
+  EXPECT_THROW(compare({folder_ / "empty"}), IoError);
+  const Comparison among = compare({run, folder_ / "empty"});  // as runs/* gives it
+  EXPECT_EQ(among.groups.size(), 1U);
+  EXPECT_THAT(among.notes, ::testing::Contains(::testing::HasSubstr("empty: not the folder of a run: it has no config.toml; left out")));
   EXPECT_THROW((ComparisonOptions{.paper = "omniglot"}.validate()), InvalidArgument);
 }
 

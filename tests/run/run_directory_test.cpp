@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -157,6 +158,20 @@ TEST_F(Folder, AStartTakesOverAFolderThatHoldsNothingButTheTemporaryFilesOfAKill
   EXPECT_NO_THROW(RunDirectory::create(root_ / "run", RunConfig()));
   EXPECT_TRUE(std::filesystem::exists(root_ / "run/config.toml"));
   EXPECT_THAT([&] { RunDirectory::create(root_ / "run", RunConfig()); }, ThrowsMessage<IoError>(HasSubstr("run: exists already")));
+}
+
+TEST(TrainStates, ThatAreLongNonsenseAreRefusedInAShortLine) {
+  const std::string nonsense = "{\"epoch\": \"" + std::string(5000, 'x') + "\n\x01";
+  for (const auto& parse : std::vector<std::function<void()>>{[&] { parse_state(nonsense); }, [&] { parse_record(nonsense); }}) {
+    try {
+      parse();
+      FAIL() << "it was read";
+    } catch (const InvalidArgument& refused) {
+      const std::string message = refused.what();
+      EXPECT_LT(message.size(), 300U);
+      EXPECT_EQ(message.find('\n'), std::string::npos);
+    }
+  }
 }
 
 }  // namespace
