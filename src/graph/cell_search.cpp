@@ -15,8 +15,6 @@ namespace {
 constexpr std::size_t kSeedPoints =
     2048;  // about as many points, in the nearest cells, are looked at first, to have a threshold for the rest
 
-std::size_t panels_of(std::size_t points) { return (points + kPanelWidth - 1) / kPanelWidth; }
-
 }  // namespace
 
 CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::span<const std::uint32_t> cell_begins,
@@ -51,13 +49,8 @@ CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::spa
   const std::size_t dimension = dimension_;
   parallel_for(cells(), 4, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     std::vector<float> centres;
-    std::uint32_t ids[kPanelWidth];
     const auto pack = [&](const float* rows, std::size_t first, std::size_t count, std::uint8_t* panels) {
-      for (std::size_t p = 0; p < panels_of(count); ++p) {
-        const std::size_t lanes = std::min(kPanelWidth, count - p * kPanelWidth);
-        std::iota(ids, ids + lanes, static_cast<std::uint32_t>(first + p * kPanelWidth));
-        panel_kernels_.pack_panel(points_.frame().packing(), rows, ids, lanes, panels + p * panel_bytes_);
-      }
+      pack_panels(panel_kernels_, points_.frame(), rows, first, count, panels);
     };
     for (std::size_t c = begin; c < end; ++c) {
       const std::size_t first = begins_[c], count = begins_[c + 1] - first, blocks = panels_of(count);

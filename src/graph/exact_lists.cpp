@@ -41,90 +41,121 @@ void scan_plainly(const Rows& rows, const float* query, std::uint32_t own, std::
   candidates.assign(slots.begin(), slots.begin() + best.count);
 }
 
+// Finds the lists of some queries, and counts the distances that takes.
+class ListFinder {
+ public:
+  ListFinder(const Rows& rows, const ExactLists& lists, const kernels::Kernels& kernels, unsigned threads, const Progress& progress,
+             std::string_view stage)
+      : rows_(rows), lists_(lists), kernels_(kernels), threads_(threads), progress_(progress), stage_(stage) {}
+
+  // Lists of `queries` by a scan of panels; returns the queries around which more points lie within the packing's error than there is room
+  // for.
+  std::vector<std::uint32_t> scan(const kernels::PanelKernels& panels, std::span<const std::uint32_t> queries);
+  // Lists of `queries` by plain distances.
+  void measure(std::span<const std::uint32_t> queries);
+  std::uint64_t computed() const { return computed_; }
+
+ private:
+  // Entries to keep in a scan: the list, and the query itself where it is a row.
+  std::size_t keep() const { return lists_.neighbors + (lists_.own.empty() ? 0 : 1); }
+  std::uint32_t own_of(std::size_t query) const { return lists_.own.empty() ? 0xffffffffU : lists_.own[query]; }
+  void write(ListWriter& writer, std::size_t query, std::span<const std::uint32_t> candidates) const {
+    const std::size_t count = lists_.neighbors;
+    writer.write(lists_.queries[query], rows_, candidates, count, lists_.ids.data() + query * count,
+                 lists_.distances.data() + query * count);
+  }
+  void scan_block(const PackedRows& packed, std::span<const std::uint32_t> queries, std::vector<std::uint32_t>& crowded);
+
+  const Rows& rows_;
+  const ExactLists& lists_;
+  const kernels::Kernels& kernels_;
+  unsigned threads_;
+  const Progress& progress_;
+  std::string_view stage_;
+  std::atomic<std::uint64_t> computed_{0};
+};
+
+void ListFinder::scan_block(const PackedRows& packed, std::span<const std::uint32_t> queries, std::vector<std::uint32_t>& crowded) {
+  const kernels::PanelKernels& panels = packed.kernels();
+  const std::size_t block = queries.size(), dimension = rows_.dimension(), query_bytes = panels.query_bytes(dimension);
+  const std::size_t capacity = (&panels == &kernels_.floats ? 2 : 12) * keep() + 4 * kernels::kReservoirSlack;
+  std::vector<std::uint8_t> packed_queries(block * query_bytes);
+  Buffer<float> scores(block * capacity);
+  Buffer<std::uint32_t> slots(block * capacity);
+  std::vector<kernels::Reservoir> reservoirs(block);
+  for (std::size_t i = 0; i < block; ++i) {
+    kernels::Reservoir& r = reservoirs[i];
+    r = {panels.lowest_score, 0, scores.data() + i * capacity, slots.data() + i * capacity, 0, 0, 0, false, 0};
+    const float error =
+        panels.pack_query(packed.frame().packing(), lists_.queries[queries[i]], packed_queries.data() + i * query_bytes, &r);
+    // If e is what packing may add to a distance, the last of the true list is at most e beyond the last of the packed one, and may itself
+    // look e farther than it is. Rounding in the sums comes on top.
+    r.slack = 2.0F * 1.0001F * (error + packed.error());
+    r.slack_squared = packed.rounding(r.norm) + panels.score_rounding;
+  }
+  panels.scan({packed_queries.data(), block, packed.panel(0), packed.panel_count(), 0, dimension, reservoirs.data(), keep(), capacity});
+  std::uint64_t distances = block * rows_.size();
+  ListWriter writer(kernels_);
+  std::vector<std::uint32_t> candidates;
+  for (std::size_t i = 0; i < block; ++i) {
+    if (reservoirs[i].overflowed || reservoirs[i].count < std::min(keep(), rows_.size())) {
+      crowded.push_back(queries[i]);
+      continue;
+    }
+    candidates.clear();
+    for (std::uint32_t entry = 0; entry < reservoirs[i].count; ++entry)
+      if (reservoirs[i].slots[entry] != own_of(queries[i])) candidates.push_back(reservoirs[i].slots[entry]);
+    distances += candidates.size();
+    write(writer, queries[i], candidates);
+  }
+  computed_ += distances;
+}
+
+std::vector<std::uint32_t> ListFinder::scan(const kernels::PanelKernels& panels, std::span<const std::uint32_t> queries) {
+  const PackedRows packed(rows_, whole_frame(rows_, threads_), kernels_, panels, threads_);
+  std::vector<std::vector<std::uint32_t>> crowded((queries.size() + kQueryBlock - 1) / kQueryBlock);
+  parallel_for(
+      queries.size(), kQueryBlock, threads_,
+      [&](std::size_t begin, std::size_t end, unsigned) {
+        scan_block(packed, queries.subspan(begin, end - begin), crowded[begin / kQueryBlock]);
+      },
+      progress_, stage_);
+  std::vector<std::uint32_t> rest;
+  for (const std::vector<std::uint32_t>& some : crowded) rest.insert(rest.end(), some.begin(), some.end());
+  return rest;
+}
+
+void ListFinder::measure(std::span<const std::uint32_t> queries) {
+  parallel_for(
+      queries.size(), 16, threads_,
+      [&](std::size_t begin, std::size_t end, unsigned) {
+        ListWriter writer(kernels_);
+        std::vector<std::uint32_t> candidates;
+        for (std::size_t i = begin; i < end; ++i) {
+          scan_plainly(rows_, lists_.queries[queries[i]], own_of(queries[i]), lists_.neighbors, kernels_, candidates);
+          write(writer, queries[i], candidates);
+        }
+        computed_ += (end - begin) * rows_.size();
+      },
+      progress_, stage_);
+}
+
 }  // namespace
 
 std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const kernels::Kernels& kernels, unsigned threads,
                                const Progress& progress, std::string_view stage) {
-  const std::size_t dimension = rows.dimension(), count = lists.neighbors;
-  const std::size_t keep = count + (lists.own.empty() ? 0 : 1);
-  std::atomic<std::uint64_t> computed{0};
-  const auto own_of = [&](std::size_t query) { return lists.own.empty() ? 0xffffffffU : lists.own[query]; };
-  const auto write = [&](ListWriter& writer, std::size_t query, std::span<const std::uint32_t> candidates) {
-    writer.write(lists.queries[query], rows, candidates, count, lists.ids.data() + query * count, lists.distances.data() + query * count);
-  };
-
-  // Lists of `queries` by a scan of panels; returns the queries around which more points lie within the packing's error than there is room
-  // for.
-  const auto scan = [&](const kernels::PanelKernels& panels, std::span<const std::uint32_t> queries) {
-    const PackedRows packed(rows, whole_frame(rows, threads), kernels, panels, threads);
-    const std::size_t query_bytes = panels.query_bytes(dimension);
-    const std::size_t capacity = (&panels == &kernels.floats ? 2 : 12) * keep + 4 * kernels::kReservoirSlack;
-    std::vector<std::vector<std::uint32_t>> crowded((queries.size() + kQueryBlock - 1) / kQueryBlock);
-    parallel_for(
-        queries.size(), kQueryBlock, threads,
-        [&](std::size_t begin, std::size_t end, unsigned) {
-          const std::size_t block = end - begin;
-          std::vector<std::uint8_t> packed_queries(block * query_bytes);
-          Buffer<float> scores(block * capacity);
-          Buffer<std::uint32_t> slots(block * capacity);
-          std::vector<kernels::Reservoir> reservoirs(block);
-          for (std::size_t i = 0; i < block; ++i) {
-            kernels::Reservoir& r = reservoirs[i];
-            r = {panels.lowest_score, 0, scores.data() + i * capacity, slots.data() + i * capacity, 0, 0, 0, false, 0};
-            const float error =
-                panels.pack_query(packed.frame().packing(), lists.queries[queries[begin + i]], packed_queries.data() + i * query_bytes, &r);
-            // If e is what packing may add to a distance, the last of the true list is at most e beyond the last of the packed one, and may
-            // itself look e farther than it is. Rounding in the sums comes on top.
-            r.slack = 2.0F * 1.0001F * (error + packed.error());
-            r.slack_squared = packed.rounding(r.norm) + panels.score_rounding;
-          }
-          panels.scan(
-              {packed_queries.data(), block, packed.panel(0), packed.panel_count(), 0, dimension, reservoirs.data(), keep, capacity});
-          std::uint64_t distances = block * rows.size();
-          ListWriter writer(kernels);
-          std::vector<std::uint32_t> candidates;
-          for (std::size_t i = 0; i < block; ++i) {
-            const std::uint32_t query = queries[begin + i];
-            if (reservoirs[i].overflowed || reservoirs[i].count < std::min(keep, rows.size())) {
-              crowded[begin / kQueryBlock].push_back(query);
-              continue;
-            }
-            candidates.clear();
-            for (std::uint32_t entry = 0; entry < reservoirs[i].count; ++entry)
-              if (reservoirs[i].slots[entry] != own_of(query)) candidates.push_back(reservoirs[i].slots[entry]);
-            distances += candidates.size();
-            write(writer, query, candidates);
-          }
-          computed += distances;
-        },
-        progress, stage);
-    std::vector<std::uint32_t> rest;
-    for (const std::vector<std::uint32_t>& some : crowded) rest.insert(rest.end(), some.begin(), some.end());
-    return rest;
-  };
-
+  ListFinder finder(rows, lists, kernels, threads, progress, stage);
   std::vector<std::uint32_t> queries(lists.queries.size());
   std::iota(queries.begin(), queries.end(), 0U);
   // Rows so close together or so far apart that the frame's scale is not for floats are measured plainly.
   const float scale = whole_frame(rows, threads).scale;
   if (scale > 1e-15F && scale < 1e15F) {
-    const kernels::PanelKernels& best = panel_kernels(kernels, dimension);
-    queries = scan(best, queries);
-    if (!queries.empty() && &best != &kernels.floats) queries = scan(kernels.floats, queries);
+    const kernels::PanelKernels& best = panel_kernels(kernels, rows.dimension());
+    queries = finder.scan(best, queries);
+    if (!queries.empty() && &best != &kernels.floats) queries = finder.scan(kernels.floats, queries);
   }
-  parallel_for(
-      queries.size(), 16, threads,
-      [&](std::size_t begin, std::size_t end, unsigned) {
-        ListWriter writer(kernels);
-        std::vector<std::uint32_t> candidates;
-        for (std::size_t i = begin; i < end; ++i) {
-          scan_plainly(rows, lists.queries[queries[i]], own_of(queries[i]), count, kernels, candidates);
-          write(writer, queries[i], candidates);
-        }
-        computed += (end - begin) * rows.size();
-      },
-      progress, stage);
-  return computed;
+  finder.measure(queries);
+  return finder.computed();
 }
 
 }  // namespace smartmine

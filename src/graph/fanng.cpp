@@ -84,8 +84,7 @@ std::vector<Found> Fanng::search(const Rows& rows, const float* query, const Sea
                 [this](std::uint32_t vertex) { return edges(vertex); });
   std::vector<Found> found = backtrack.found();
   const std::size_t count = std::min(options.neighbors, found.size());
-  const auto nearer = [](const Found& a, const Found& b) { return a.distance != b.distance ? a.distance < b.distance : a.id < b.id; };
-  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end(), nearer);
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end());
   found.resize(count);
   return found;
 }

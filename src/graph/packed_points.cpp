@@ -9,12 +9,6 @@ namespace smartmine {
 
 using kernels::kPanelWidth;
 
-namespace {
-
-std::size_t panels_of(std::size_t points) { return (points + kPanelWidth - 1) / kPanelWidth; }
-
-}  // namespace
-
 PackedPoints::PackedPoints(const Rows& rows, const kernels::Kernels& kernels, unsigned threads)
     : frame_(sampled_frame(rows, threads)),
       kernels_(panel_kernels(kernels, rows.dimension())),

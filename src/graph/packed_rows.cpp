@@ -79,6 +79,19 @@ const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std:
                                                                                                              : kernels.floats;
 }
 
+float pack_panels(const kernels::PanelKernels& kernels, const Frame& frame, const float* rows, std::size_t first, std::size_t count,
+                  std::uint8_t* panels) {
+  const std::size_t bytes = kernels.panel_bytes(frame.centre.size());
+  std::uint32_t ids[kernels::kPanelWidth];
+  float error = 0;
+  for (std::size_t p = 0; p < panels_of(count); ++p) {
+    const std::size_t lanes = std::min(kernels::kPanelWidth, count - p * kernels::kPanelWidth);
+    std::iota(ids, ids + lanes, static_cast<std::uint32_t>(first + p * kernels::kPanelWidth));
+    error = std::max(error, kernels.pack_panel(frame.packing(), rows, ids, lanes, panels + p * bytes));
+  }
+  return error;
+}
+
 float PackedRows::longest_row(const Rows& rows, unsigned threads) const {
   constexpr std::size_t kPiece = 4096;
   std::vector<float> longest((rows.size() + kPiece - 1) / kPiece, 0.0F);
@@ -101,15 +114,11 @@ PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kern
       kernels_(&panels),
       panel_bytes_(kernels_->panel_bytes(rows.dimension())),
       panels_(panel_count() * panel_bytes_) {
-  std::vector<float> errors(panel_count());
-  parallel_for(panel_count(), 64, threads, [&](std::size_t begin, std::size_t end, unsigned) {
-    for (std::size_t panel = begin; panel < end; ++panel) {
-      std::uint32_t ids[kernels::kPanelWidth];
-      const std::size_t first = panel * kernels::kPanelWidth;
-      const std::size_t count = std::min(kernels::kPanelWidth, size_ - first);
-      std::iota(ids, ids + count, static_cast<std::uint32_t>(first));
-      errors[panel] = kernels_->pack_panel(frame_.packing(), rows.data(), ids, count, panels_.data() + panel * panel_bytes_);
-    }
+  constexpr std::size_t kPiece = 64 * kernels::kPanelWidth;
+  std::vector<float> errors((size_ + kPiece - 1) / kPiece);
+  parallel_for(size_, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    errors[begin / kPiece] =
+        pack_panels(*kernels_, frame_, rows.data(), begin, end - begin, panels_.data() + begin / kernels::kPanelWidth * panel_bytes_);
   });
   error_ = *std::max_element(errors.begin(), errors.end());
   longest_ = longest_row(rows, threads);

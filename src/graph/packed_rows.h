@@ -29,6 +29,14 @@ Frame whole_frame(const Rows& rows, unsigned threads);
 /// Panels of bytes where the machine has kernels for them and the dimension allows, of floats otherwise.
 const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std::size_t dimension);
 
+/// Panels that so many points take.
+inline std::size_t panels_of(std::size_t points) { return (points + kernels::kPanelWidth - 1) / kernels::kPanelWidth; }
+
+/// Packs the `count` rows from `first` on into panels, one after another. Returns the largest distance between a row and its packed form,
+/// in packed units.
+float pack_panels(const kernels::PanelKernels& kernels, const Frame& frame, const float* rows, std::size_t first, std::size_t count,
+                  std::uint8_t* panels);
+
 /// Rows packed into panels, sixteen to each, in order.
 class PackedRows {
  public:
@@ -38,7 +46,7 @@ class PackedRows {
 
   std::size_t size() const { return size_; }
   const Frame& frame() const { return frame_; }
-  std::size_t panel_count() const { return (size_ + kernels::kPanelWidth - 1) / kernels::kPanelWidth; }
+  std::size_t panel_count() const { return panels_of(size_); }
   const std::uint8_t* panel(std::size_t index) const { return panels_.data() + index * panel_bytes_; }
   const kernels::PanelKernels& kernels() const { return *kernels_; }
   const kernels::Kernels& table() const { return *table_; }

@@ -64,20 +64,15 @@ void split_into_blocks(const Rows& rows, std::span<std::uint32_t> points, const 
   split_into_blocks(rows, points.subspan(half), kernels, along);
 }
 
-}  // namespace
-
-Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t seed, unsigned threads, const kernels::Kernels& kernels,
-                         std::uint64_t& distance_computations, const Progress& progress) {
+// Centroids by k-means on a sample.
+std::vector<float> find_centroids(const Rows& rows, std::size_t cells, const Frame& frame, std::uint64_t seed, unsigned threads,
+                                  const kernels::Kernels& kernels, std::uint64_t& distance_computations, const Progress& progress) {
   const std::size_t size = rows.size(), dimension = rows.dimension();
-  const std::size_t cells = std::max<std::size_t>(1, size / std::max<std::size_t>(1, cell_size));
-  const Frame frame = sampled_frame(rows, threads);
-
-  // A sample without repetition: the first places of a shuffle.
   const std::size_t sample_size = std::min(size, cells * kSamplesPerCell);
   std::vector<std::uint32_t> sample(size);
   std::iota(sample.begin(), sample.end(), 0U);
   Random random(seed, kStream);
-  for (std::size_t i = 0; i < sample_size; ++i) std::swap(sample[i], sample[i + random.below(size - i)]);
+  shuffle_first(sample, sample_size, random);
   sample.resize(sample_size);
 
   std::vector<float> centroids(cells * dimension);
@@ -102,39 +97,56 @@ Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t 
       for (std::size_t t = 0; t < dimension; ++t) centroids[c * dimension + t] = static_cast<float>(sums[c * dimension + t] / counts[c]);
     }
   }
+  return centroids;
+}
 
-  {  // Cells in an order that keeps near ones together.
-    std::vector<std::uint32_t> order(cells);
-    std::iota(order.begin(), order.end(), 0U);
-    std::vector<std::pair<float, std::uint32_t>> along;
-    split_into_blocks(Rows(centroids.data(), cells, dimension), order, kernels, along);
-    std::vector<float> sorted(centroids.size());
-    for (std::size_t c = 0; c < cells; ++c) std::copy_n(centroids.data() + order[c] * dimension, dimension, sorted.data() + c * dimension);
-    centroids = std::move(sorted);
-  }
-  std::vector<std::uint32_t> all(size);
-  std::iota(all.begin(), all.end(), 0U);
-  std::vector<std::uint32_t> cell_of(size);
-  const Rows centres(centroids.data(), cells, dimension);
-  assign_nearest(rows, all, PackedRows(centres, frame, kernels, threads), cell_of, threads, progress, "partition");
-  distance_computations += size * cells;
+// The same centroids in an order that keeps near ones together.
+std::vector<float> near_together(const std::vector<float>& centroids, std::size_t dimension, const kernels::Kernels& kernels) {
+  const std::size_t cells = centroids.size() / dimension;
+  std::vector<std::uint32_t> order(cells);
+  std::iota(order.begin(), order.end(), 0U);
+  std::vector<std::pair<float, std::uint32_t>> along;
+  split_into_blocks(Rows(centroids.data(), cells, dimension), order, kernels, along);
+  std::vector<float> sorted(centroids.size());
+  for (std::size_t c = 0; c < cells; ++c) std::copy_n(centroids.data() + order[c] * dimension, dimension, sorted.data() + c * dimension);
+  return sorted;
+}
 
-  // Points by cell, in the order of their ids; cells that came out empty are left out, crowded ones cut.
+// Points by cell, in the order of their ids; cells that came out empty are left out, those of more than `most` cut.
+Partition gather_cells(const std::vector<std::uint32_t>& cell_of, std::size_t cells, std::size_t most) {
   std::vector<std::uint32_t> begins(cells + 1, 0);
   for (const std::uint32_t cell : cell_of) ++begins[cell + 1];
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
   Partition partition;
-  partition.order.resize(size);
+  partition.order.resize(cell_of.size());
   std::vector<std::uint32_t> next(begins.begin(), begins.end() - 1);
-  for (std::size_t i = 0; i < size; ++i) partition.order[next[cell_of[i]]++] = static_cast<std::uint32_t>(i);
-  const std::size_t most = 3 * std::max<std::size_t>(cell_size, 1);
+  for (std::size_t i = 0; i < cell_of.size(); ++i) partition.order[next[cell_of[i]]++] = static_cast<std::uint32_t>(i);
   for (std::size_t c = 0; c < cells; ++c) {
     const std::size_t count = begins[c + 1] - begins[c];
     const std::size_t pieces = (count + most - 1) / most;
     for (std::size_t piece = 0; piece < pieces; ++piece)
       partition.cell_begins.push_back(begins[c] + static_cast<std::uint32_t>(count * piece / pieces));
   }
-  partition.cell_begins.push_back(static_cast<std::uint32_t>(size));
+  partition.cell_begins.push_back(static_cast<std::uint32_t>(cell_of.size()));
+  return partition;
+}
+
+}  // namespace
+
+Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t seed, unsigned threads, const kernels::Kernels& kernels,
+                         std::uint64_t& distance_computations, const Progress& progress) {
+  const std::size_t size = rows.size(), dimension = rows.dimension();
+  const std::size_t cells = std::max<std::size_t>(1, size / std::max<std::size_t>(1, cell_size));
+  const Frame frame = sampled_frame(rows, threads);
+  const std::vector<float> centroids =
+      near_together(find_centroids(rows, cells, frame, seed, threads, kernels, distance_computations, progress), dimension, kernels);
+  std::vector<std::uint32_t> all(size);
+  std::iota(all.begin(), all.end(), 0U);
+  std::vector<std::uint32_t> cell_of(size);
+  const Rows centres(centroids.data(), cells, dimension);
+  assign_nearest(rows, all, PackedRows(centres, frame, kernels, threads), cell_of, threads, progress, "partition");
+  distance_computations += size * cells;
+  Partition partition = gather_cells(cell_of, cells, 3 * std::max<std::size_t>(cell_size, 1));
   parallel_for(
       partition.cells(), 4, threads,
       [&](std::size_t begin, std::size_t end, unsigned) {

@@ -88,9 +88,8 @@ inline std::vector<Found> nearest_of_all(const Rows& rows, const float* query, s
   std::vector<Found> all;
   for (std::uint32_t id = 0; id < rows.size(); ++id)
     if (id != own) all.push_back({id, kernels::active().squared_distance(query, rows[id], rows.dimension())});
-  const auto nearer = [](const Found& a, const Found& b) { return a.distance != b.distance ? a.distance < b.distance : a.id < b.id; };
   count = std::min(count, all.size());
-  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(), nearer);
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end());
   all.resize(count);
   return all;
 }

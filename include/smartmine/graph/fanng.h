@@ -42,10 +42,11 @@ struct FanngOptions {
   void validate() const;
 };
 
-/// One entry of a search result.
+/// One entry of a search result. The nearer comes first, ties by id.
 struct Found {
   std::uint32_t id = 0;
   float distance = 0;  ///< Squared.
+  bool operator<(const Found& other) const { return distance != other.distance ? distance < other.distance : id < other.id; }
 };
 
 /// How far a backtrack search goes.
@@ -78,7 +79,7 @@ class Fanng {
   static Fanng load(const std::filesystem::path& path);
 
  private:
-  friend class FanngBuilder;
+  friend struct FanngParts;  // what the build sees of it
   std::size_t dimension_ = 0;
   std::vector<std::uint64_t> offsets_;  // size() + 1 of them
   std::vector<std::uint32_t> edges_;

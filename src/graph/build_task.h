@@ -1,0 +1,48 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "graph/kernels/kernels.h"
+#include "smartmine/core/progress.h"
+#include "smartmine/core/rows.h"
+#include "smartmine/graph/fanng.h"
+
+namespace smartmine {
+
+/// What every stage of a build is given, and the sizes that follow from it.
+struct BuildTask {
+  Rows rows;
+  FanngOptions options;
+  const kernels::Kernels& kernels;
+  const Progress& progress;
+
+  std::size_t size() const { return rows.size(); }
+  unsigned threads() const { return options.threads; }
+  std::size_t neighbors() const { return options.neighbors; }
+  /// Whether the success rate is brought to its target, also where that takes longer than the lists.
+  bool certifies() const { return options.certify || size() <= kCertifiedUnasked; }
+  /// Nearest neighbours of a vertex considered for its edges, if that is more than the list.
+  std::size_t edge_candidates() const {
+    if (options.edge_candidates > 0) return options.edge_candidates;
+    if (!certifies()) return 0;
+    // Measured (docs/results.md): with fewer, traverse-add would have to add so many edges that it takes longer.
+    if (size() <= kCertifiedUnasked) return 300;
+    return size() <= 5 * kCertifiedUnasked ? 450 : 1000;
+  }
+  /// Candidates measured in full: the list, the point itself, and some for what packing blurs.
+  std::size_t scanned() const { return std::min(size(), neighbors() + 9 + neighbors() / 8); }
+  /// Candidates a search brings home, the point itself included.
+  std::size_t depth() const {
+    return std::min(size(), std::max({edge_candidates() + 1, scanned(), options.refreshable ? 2 * neighbors() + 1 : 0}));
+  }
+  /// Of these, those kept besides the list.
+  std::size_t beyond() const { return depth() - 1 - neighbors(); }
+  /// So few points are compared all with all.
+  std::size_t few() const {
+    constexpr std::size_t kExactBelow = 4096;
+    return std::max(kExactBelow, 8 * depth());
+  }
+};
+
+}  // namespace smartmine

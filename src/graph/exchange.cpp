@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <numeric>
+
+#include "graph/candidates.h"
+#include "smartmine/core/parallel.h"
+
+namespace smartmine {
+
+namespace {
+
+// The lists as others see them: how far each reaches, and about which places are on it.
+class Sketches {
+ public:
+  Sketches(const OrderedRows& ordered, const NeighborLists& lists, unsigned threads)
+      : words_(ordered.size() * kWords, 0), radii_(ordered.size()) {
+    parallel_for(ordered.size(), 2048, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t p = begin; p < end; ++p) {
+        radii_[p] = lists.distances(ordered.point(p))[lists.neighbors() - 1];
+        for (const std::uint32_t id : lists.ids(ordered.point(p))) {
+          const std::uint32_t bit = bit_of(ordered.place(id));
+          words_[p * kWords + bit / 64] |= std::uint64_t{1} << (bit % 64);
+        }
+      }
+    });
+  }
+
+  static std::uint32_t bit_of(std::uint32_t place) { return (place * 0x9e3779b1U) >> 22; }
+  void prefetch(std::size_t place, std::uint32_t bit) const { __builtin_prefetch(&words_[place * kWords + bit / 64]); }
+  bool wants(std::size_t place, std::uint32_t bit, float squared) const {
+    return squared < radii_[place] && (words_[place * kWords + bit / 64] >> (bit % 64) & 1) == 0;
+  }
+
+ private:
+  static constexpr std::size_t kWords = 16;  // 1,024 bits, of which a list of a hundred sets a tenth
+  std::vector<std::uint64_t> words_;
+  std::vector<float> radii_;
+};
+
+struct Offer {
+  std::uint32_t to;    // a place
+  std::uint32_t from;  // a point
+  float squared;
+};
+
+std::vector<std::vector<Offer>> make_offers(const OrderedRows& ordered, const NeighborLists& lists, const Sketches& sketches,
+                                            unsigned threads) {
+  constexpr std::size_t kPiece = 8192;
+  std::vector<std::vector<Offer>> pieces((ordered.size() + kPiece - 1) / kPiece);
+  parallel_for(ordered.size(), kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    std::vector<Offer>& offers = pieces[begin / kPiece];
+    std::vector<std::uint32_t> places(lists.neighbors());
+    for (std::size_t p = begin; p < end; ++p) {
+      const auto ids = lists.ids(ordered.point(p));
+      const auto distances = lists.distances(ordered.point(p));
+      const std::uint32_t bit = Sketches::bit_of(static_cast<std::uint32_t>(p));
+      for (std::size_t j = 0; j < ids.size(); ++j) {
+        places[j] = ordered.place(ids[j]);
+        sketches.prefetch(places[j], bit);
+      }
+      for (std::size_t j = 0; j < ids.size(); ++j)
+        if (sketches.wants(places[j], bit, distances[j])) offers.push_back({places[j], ordered.point(p), distances[j]});
+    }
+  });
+  return pieces;
+}
+
+}  // namespace
+
+void exchange_neighbors(const OrderedRows& ordered, NeighborLists& lists, unsigned threads) {
+  const std::size_t size = ordered.size();
+  std::vector<std::vector<Offer>> pieces = make_offers(ordered, lists, Sketches(ordered, lists, threads), threads);
+  // By receiver, in the order of the givers.
+  std::vector<std::uint64_t> begins(size + 1, 0);
+  for (const auto& piece : pieces)
+    for (const Offer& offer : piece) ++begins[offer.to + 1];
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  std::vector<Found> offered(begins.back());
+  {
+    std::vector<std::uint64_t> next(begins.begin(), begins.end() - 1);
+    for (const auto& piece : pieces)
+      for (const Offer& offer : piece) offered[next[offer.to]++] = {offer.from, offer.squared};
+  }
+  pieces = {};
+  parallel_for(size, 2048, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    std::vector<Found> merged;
+    for (std::size_t p = begin; p < end; ++p) {
+      if (begins[p] == begins[p + 1]) continue;
+      const auto ids = lists.ids(ordered.point(p));
+      const auto distances = lists.distances(ordered.point(p));
+      merged.assign(offered.data() + begins[p], offered.data() + begins[p + 1]);
+      for (std::size_t j = 0; j < ids.size(); ++j) merged.push_back({ids[j], distances[j]});
+      const auto own = merged.begin() + static_cast<std::ptrdiff_t>(begins[p + 1] - begins[p]);
+      std::sort(merged.begin(), own);
+      std::inplace_merge(merged.begin(), own, merged.end());
+      for (std::size_t j = 0; j < ids.size(); ++j) {
+        ids[j] = merged[j].id;
+        distances[j] = merged[j].distance;
+      }
+    }
+  });
+}
+
+}  // namespace smartmine

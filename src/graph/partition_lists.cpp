@@ -1,0 +1,223 @@
+#include "graph/partition_lists.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <numeric>
+
+#include "graph/edge_lists.h"
+#include "graph/exact_lists.h"
+#include "graph/recall_sample.h"
+#include "graph/separation.h"
+#include "smartmine/core/parallel.h"
+
+namespace smartmine {
+
+namespace {
+
+constexpr std::size_t kCalibrationPoints = 512;  // points on which the reach of the search is settled
+constexpr float kMostReach = 4;
+
+// The candidates a search left for its i-th query as places, without the query, about in order of distance; their squared distances in
+// packed units are left in `w.keys`.
+void gather(const BuildTask& task, CellSearch::Scratch& scratch, std::size_t i, std::size_t keep, std::size_t first, ListScratch& w) {
+  kernels::Reservoir& reservoir = scratch.reservoirs[scratch.lanes[i]];
+  task.kernels.finish(&reservoir, keep, 8);
+  w.found.clear();
+  for (std::uint32_t entry = 0; entry < reservoir.count; ++entry)
+    if (reservoir.slots[entry] != scratch.queries[i])
+      w.found.push_back({static_cast<std::uint32_t>(first + reservoir.slots[entry]), reservoir.norm - 2 * reservoir.scores[entry]});
+  w.sort_by_counting(reservoir.norm - 2 * reservoir.threshold);
+}
+
+// A few points from each of a few chunks: a chunk costs much the same for one point as for many.
+struct Calibration {
+  std::vector<CellSearch::Chunk> chunks;
+  std::vector<std::vector<std::uint32_t>> places;  // of each chunk
+  std::vector<std::size_t> firsts;                 // where they begin in
+  std::vector<std::uint32_t> points;               // all of them
+};
+
+Calibration choose_points(const Group& group) {
+  const std::vector<std::uint32_t>& cell_begins = group.partition.cell_begins;
+  const auto& chunks = group.search->chunks();
+  const std::size_t chosen = std::min<std::size_t>(chunks.size(), 32);
+  Calibration sample;
+  sample.places.resize(chosen);
+  for (std::size_t c = 0; c < chosen; ++c) {
+    sample.chunks.push_back(chunks[c * chunks.size() / chosen]);
+    const std::size_t begin = cell_begins[sample.chunks[c].first], count = cell_begins[sample.chunks[c].last] - begin;
+    const std::size_t take = std::min(count, kCalibrationPoints / chosen);
+    sample.firsts.push_back(sample.points.size());
+    for (std::size_t i = 0; i < take; ++i) {
+      sample.places[c].push_back(static_cast<std::uint32_t>(begin + i * count / take));
+      sample.points.push_back(sample.places[c].back());
+    }
+  }
+  return sample;
+}
+
+double recall_at(float reach, const BuildTask& task, const OrderedRows& ordered, const Group& group, const Calibration& sample,
+                 const RecallSample& truth, std::uint64_t& distances) {
+  const Rows rows = ordered.rows();
+  std::atomic<std::size_t> right{0};
+  std::atomic<std::uint64_t> computed{0};
+  parallel_for(sample.chunks.size(), 1, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
+    CellSearch::Scratch scratch;
+    ListScratch w(task.kernels);
+    w.sorted.resize(task.neighbors());
+    w.distances.resize(task.neighbors());
+    for (std::size_t c = begin; c < end; ++c) {
+      group.search->search(sample.chunks[c], task.scanned(), task.scanned(), reach, scratch, sample.places[c]);
+      for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
+        gather(task, scratch, i, task.scanned(), group.first, w);
+        w.writer.write(rows[group.first + scratch.queries[i]], rows, w.candidates, task.neighbors(), w.sorted.data(), w.distances.data());
+        for (std::uint32_t& place : w.sorted) place -= static_cast<std::uint32_t>(group.first);
+        right += truth.hits(sample.firsts[c] + i, w.sorted, w.distances);
+      }
+    }
+    computed += scratch.computed;
+  });
+  distances += computed;
+  return static_cast<double>(right) / static_cast<double>(sample.points.size() * task.neighbors());
+}
+
+// The smallest reach that brings a sample of points to the recall asked for, with something to spare.
+float calibrate(const BuildTask& task, const OrderedRows& ordered, const Group& group, std::uint64_t& computed) {
+  const Calibration sample = choose_points(group);
+  const RecallSample truth(task, ordered.rows(group.first, group.last), sample.points, computed);
+  // The exchange that follows mends about half of what is missing (measured at recalls near 0.97). The sample is small: ask for a little
+  // more.
+  const double goal = 0.85 * (1 - task.options.recall_target) * 2;
+  // What is missing falls about exponentially with the reach: two or three looks settle it.
+  float reach = 1.1F, earlier_reach = 0;
+  double earlier_log = 0, slope = -8.6;
+  for (int look = 0; look < 8; ++look) {
+    const double missing = std::max(1e-6, 1 - recall_at(reach, task, ordered, group, sample, truth, computed));
+    if (missing <= goal && missing > 0.8 * goal) break;
+    if (look > 0 && reach != earlier_reach)
+      slope = std::clamp((std::log(missing) - earlier_log) / static_cast<double>(reach - earlier_reach), -40.0, -2.0);
+    earlier_reach = reach;
+    earlier_log = std::log(missing);
+    const double step = (std::log(0.9 * goal) - earlier_log) / slope;
+    const float next = std::clamp(reach + static_cast<float>(std::clamp(step, -0.3, 1.0)), 0.7F, kMostReach);
+    if (missing <= goal && next <= reach && look >= 2) break;
+    if (next == reach) break;
+    reach = next;
+  }
+  return reach;
+}
+
+}  // namespace
+
+GroupedRows group_rows(const BuildTask& task, std::uint64_t& computed) {
+  const Rows& rows = task.rows;
+  std::vector<std::vector<std::uint32_t>> parts;
+  if (task.size() < task.few())
+    parts.push_back(own_order(task.size()));
+  else
+    parts = separate(rows, 2 * task.depth(), task.options.seed, task.threads(), task.kernels, computed, task.progress);
+  std::vector<Group> groups(parts.size());
+  std::vector<std::uint32_t> order;
+  order.reserve(task.size());
+  for (std::size_t g = 0; g < parts.size(); ++g) {
+    const std::vector<std::uint32_t>& members = parts[g];
+    groups[g].first = order.size();
+    groups[g].last = order.size() + members.size();
+    if (members.size() < task.few()) {
+      order.insert(order.end(), members.begin(), members.end());
+      continue;
+    }
+    const auto cell_size = static_cast<std::size_t>(std::clamp(0.6 * std::sqrt(static_cast<double>(members.size())), 64.0, 256.0));
+    Buffer<float> values(parts.size() == 1 ? 0 : members.size() * rows.dimension());
+    if (parts.size() > 1)
+      for (std::size_t i = 0; i < members.size(); ++i)
+        std::copy_n(rows[members[i]], rows.dimension(), values.data() + i * rows.dimension());
+    const Rows mine = parts.size() == 1 ? rows : Rows(values.data(), members.size(), rows.dimension());
+    groups[g].partition = partition_rows(mine, cell_size, task.options.seed, task.threads(), task.kernels, computed, task.progress);
+    for (const std::uint32_t place : groups[g].partition.order) order.push_back(members[place]);
+  }
+  return {OrderedRows(rows, std::move(order), task.threads()), std::move(groups)};
+}
+
+void prepare_searches(const BuildTask& task, const OrderedRows& ordered, std::vector<Group>& groups, std::uint64_t& computed) {
+  for (Group& group : groups) {
+    if (group.partition.order.empty()) continue;
+    const Rows rows = ordered.rows(group.first, group.last);
+    group.packed = std::make_unique<PackedPoints>(rows, task.kernels, task.threads());
+    group.search = std::make_unique<CellSearch>(rows, *group.packed, group.partition.cell_begins, task.kernels, task.threads());
+    group.reach = calibrate(task, ordered, group, computed);
+  }
+}
+
+void list_all_pairs(const BuildTask& task, const OrderedRows& ordered, const Group& group, Candidates& result, std::uint64_t& computed) {
+  const Rows mine = ordered.rows(group.first, group.last);
+  const std::size_t size = group.size(), count = std::min(task.depth(), size) - 1;
+  std::vector<std::uint32_t> ids(size * count), own(size);
+  std::vector<float> distances(size * count);
+  std::vector<const float*> queries(size);
+  for (std::size_t i = 0; i < size; ++i) queries[i] = mine[i];
+  std::iota(own.begin(), own.end(), 0U);
+  computed += find_exact_lists(mine, {queries, own, count, ids, distances}, task.kernels, task.threads(), task.progress, "lists");
+  EdgeLists pruned(size, ForwardEdges::kMost);
+  parallel_for(size, 64, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
+    std::vector<Edge> edges;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t place = group.first + i;
+      const std::span<std::uint32_t> near = std::span(ids).subspan(i * count, count);
+      const float* lengths = distances.data() + i * count;
+      edges.clear();
+      for (std::size_t j = 0; j < count; ++j)
+        if (lengths[j] > 0 || j < kCopies) edges.push_back({lengths[j], near[j]});
+      pruned.prune(i, edges, mine, task.kernels);
+      for (const Edge& edge : pruned.of(i)) result.forward.add(place, static_cast<std::uint32_t>(group.first + edge.end));
+      for (std::uint32_t& other : near) other += static_cast<std::uint32_t>(group.first);
+      const auto list = result.lists.ids(ordered.point(place));
+      const auto squared = result.lists.distances(ordered.point(place));
+      for (std::size_t j = 0; j < task.neighbors(); ++j) list[j] = ordered.point(near[j]);
+      std::copy_n(lengths, task.neighbors(), squared.begin());
+      order_ties(list, squared);
+      result.keep(place, near);
+    }
+  });
+}
+
+void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Group& group, Candidates& result, std::uint64_t& computed) {
+  const CellSearch& search = *group.search;
+  std::vector<CellSearch::Scratch> scratches(resolve_threads(task.threads()));
+  std::atomic<std::uint64_t> pruning{0};
+  parallel_for(
+      search.chunks().size(), 1, task.threads(),
+      [&](std::size_t begin, std::size_t end, unsigned worker) {
+        CellSearch::Scratch& scratch = scratches[worker];
+        ListScratch w(task.kernels);
+        for (std::size_t c = begin; c < end; ++c) {
+          search.search(search.chunks()[c], std::min(task.depth(), group.size()), task.scanned(), group.reach, scratch);
+          for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
+            const std::size_t place = group.first + scratch.queries[i];
+            gather(task, scratch, i, task.depth(), group.first, w);
+            const std::size_t measured = std::min(task.scanned() - 1, w.candidates.size());
+            result.write_list(place, std::span(w.candidates).first(measured), ordered, w);
+            std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());  // now in true order, as far as they are measured
+            result.keep(place, w.candidates);
+            choose_forward(task, place, measured, group.first, *group.packed, w, result.forward);
+          }
+        }
+        pruning += w.packed.computed;
+      },
+      task.progress, "lists");
+  for (const CellSearch::Scratch& scratch : scratches) computed += scratch.computed;
+  computed += pruning;
+}
+
+bool widen(std::vector<Group>& groups) {
+  bool wider = false;
+  for (Group& group : groups) {
+    if (group.search == nullptr || group.reach >= kMostReach) continue;
+    group.reach += group.reach < 1.5F ? 0.1F : 0.5F;
+    wider = true;
+  }
+  return wider;
+}
+
+}  // namespace smartmine

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "graph/candidates.h"
+
+namespace smartmine {
+
+/// The candidates of all points from those of an earlier graph: every point looks at its earlier candidates, at those of its three nearest,
+/// and at a few random ones, by which parts that have drifted together find each other. `ordered` is in the earlier graph's order, and
+/// `packed` the same packed. Adds what it computes to `computed`.
+Candidates list_from_previous(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
+                              std::uint64_t& computed);
+
+/// The earlier edges stand for those chosen from the neighbours; the traps tell where they no longer do.
+ForwardEdges forward_from_previous(const Fanng& previous, const OrderedRows& ordered, unsigned threads);
+
+}  // namespace smartmine

@@ -1,0 +1,59 @@
+#include "graph/recall_sample.h"
+
+#include <algorithm>
+
+#include "graph/exact_lists.h"
+#include "smartmine/core/random.h"
+
+namespace smartmine {
+
+namespace {
+
+constexpr std::uint64_t kSampleStream = 0x5341;
+
+std::vector<std::uint32_t> spread_points(std::size_t size, std::size_t count, std::uint64_t seed) {
+  count = std::min(count, size);
+  std::vector<std::uint32_t> points(count);
+  Random random(seed, kSampleStream);
+  const std::size_t shift = random.below(std::max<std::size_t>(1, size / count));
+  for (std::size_t s = 0; s < count; ++s)
+    points[s] = static_cast<std::uint32_t>(s * size / count + shift) % static_cast<std::uint32_t>(size);
+  return points;
+}
+
+}  // namespace
+
+RecallSample::RecallSample(const BuildTask& task, const Rows& rows, std::vector<std::uint32_t> points, std::uint64_t& computed)
+    : points_(std::move(points)), neighbors_(task.neighbors()), ids_(points_.size() * neighbors_) {
+  std::vector<const float*> queries(points_.size());
+  std::vector<float> distances(ids_.size());
+  for (std::size_t i = 0; i < points_.size(); ++i) queries[i] = rows[points_[i]];
+  computed +=
+      find_exact_lists(rows, {queries, points_, neighbors_, ids_, distances}, task.kernels, task.threads(), task.progress, "recall");
+  radii_.resize(points_.size());
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    radii_[i] = distances[(i + 1) * neighbors_ - 1];
+    const auto first = ids_.begin() + static_cast<std::ptrdiff_t>(i * neighbors_);
+    std::sort(first, first + static_cast<std::ptrdiff_t>(neighbors_));
+  }
+}
+
+std::size_t RecallSample::hits(std::size_t index, std::span<const std::uint32_t> ids, std::span<const float> distances) const {
+  std::size_t right = 0;
+  const auto first = ids_.begin() + static_cast<std::ptrdiff_t>(index * neighbors_);
+  for (std::size_t j = 0; j < ids.size(); ++j)
+    right += distances[j] <= radii_[index] || std::binary_search(first, first + static_cast<std::ptrdiff_t>(neighbors_), ids[j]);
+  return right;
+}
+
+double RecallSample::recall(const NeighborLists& lists) const {
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < points_.size(); ++i) right += hits(i, lists.ids(points_[i]), lists.distances(points_[i]));
+  return static_cast<double>(right) / static_cast<double>(points_.size() * neighbors_);
+}
+
+RecallSample sample_recall(const BuildTask& task, std::uint64_t& computed) {
+  return RecallSample(task, task.rows, spread_points(task.size(), task.options.recall_sample, task.options.seed), computed);
+}
+
+}  // namespace smartmine
