@@ -83,8 +83,4 @@ IndexKind choose_index(IndexKind asked, const IndexTask& task) {
   return exact ? IndexKind::kExact : IndexKind::kFanng;
 }
 
-bool exact_is_faster(std::size_t size, std::size_t dimension, std::size_t neighbors) {
-  return choose_index(IndexKind::kAutomatic, {size, dimension, neighbors, false}) == IndexKind::kExact;
-}
-
 }  // namespace smartmine

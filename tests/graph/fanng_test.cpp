@@ -470,11 +470,5 @@ TEST(FanngOptions, NameTheFirstValueThatIsNotFinite) {
   }
 }
 
-TEST(ExactIsFaster, ForFewRowsAndNotForMany) {
-  EXPECT_TRUE(exact_is_faster(2, 64, 1));
-  EXPECT_TRUE(exact_is_faster(1000, 64, 100));
-  EXPECT_FALSE(exact_is_faster(1000000, 64, 100));
-}
-
 }  // namespace
 }  // namespace smartmine

@@ -101,7 +101,4 @@ struct FanngResult {
 /// be of the same size and dimension. Throws InvalidArgument for bad options or rows, Cancelled if `progress` says so.
 FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous = nullptr, const Progress& progress = {});
 
-/// Whether choose_index (neighbor_index.h) takes exact search on the CPU for such lists.
-bool exact_is_faster(std::size_t size, std::size_t dimension, std::size_t neighbors);
-
 }  // namespace smartmine
