@@ -25,8 +25,9 @@ constexpr double kGoal = 0.95;
 double bare_loop(const RunConfig& config, std::int64_t steps) {
   const auto model = smartmine::make_model({.embedding_dimension = config.model.embedding_dim});
   model->train();
-  torch::optim::SGD optimizer(model->parameters(),
-                              torch::optim::SGDOptions(*config.schedule.learning_rate).momentum(config.schedule.momentum).weight_decay(config.schedule.weight_decay));
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(*config.schedule.learning_rate)
+                                                       .momentum(config.schedule.momentum)
+                                                       .weight_decay(config.schedule.weight_decay));
   const std::int64_t batch = 3 * config.system.batch_size;
   const torch::Tensor images = torch::randn({batch, model->input().channels, model->input().size, model->input().size});
   const auto begin = std::chrono::steady_clock::now();

@@ -238,7 +238,8 @@ std::string hint_for_kappa(const MiningRun& run, const SmartMinerOptions& option
   if (wanted <= 0 || static_cast<double>(mined) > kHardlyMined * wanted) return {};
   const FoundKappa found = search();
   if (found.mined_share * static_cast<double>(stats.triplets) <= static_cast<double>(mined) || found.kappa == options.kappa)
-    return fmt::format("only {} of {} triplets were mined, and no kappa from 1/256 to 4 mines more from these lists", mined, stats.triplets);
+    return fmt::format("only {} of {} triplets were mined, and no kappa from 1/256 to 4 mines more from these lists", mined,
+                       stats.triplets);
   return fmt::format("only {} of {} triplets were mined; --kappa {:.3g} would mine {:.0f} % of them, and --kappa auto finds it", mined,
                      stats.triplets, found.kappa, 100.0 * found.mined_share);
 }

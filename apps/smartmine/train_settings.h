@@ -13,8 +13,8 @@ namespace smartmine::app {
 /// An option for every setting.
 void add_settings(CLI::App& command, RunConfig& config);
 
-/// The settings that were given, on the command line or in a file of them, with paths made absolute: a run's settings must mean the same from
-/// any folder.
+/// The settings that were given, on the command line or in a file of them, with paths made absolute: a run's settings must mean the same
+/// from any folder.
 std::vector<GivenSetting> given_settings(const CLI::App& command);
 
 /// The weights of a run's last good checkpoint. Throws IoError if there is none yet.

@@ -24,8 +24,8 @@ struct MatValue {
   const MatValue* field(std::size_t element, std::string_view name) const;
 };
 
-/// Reads a variable of a MAT-file of version 5 (MATLAB's -v6 and -v7, compressed or not); none if there is no such variable. Every length in
-/// the file is checked against what is there before anything is made of it. Throws IoError naming `path` and the place.
+/// Reads a variable of a MAT-file of version 5 (MATLAB's -v6 and -v7, compressed or not); none if there is no such variable. Every length
+/// in the file is checked against what is there before anything is made of it. Throws IoError naming `path` and the place.
 std::optional<MatValue> read_mat_variable(std::span<const std::byte> file, std::string_view name, const std::string& path);
 
 }  // namespace smartmine

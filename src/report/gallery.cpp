@@ -246,7 +246,8 @@ Json classes_of(const EvaluatedSplit& split, const NeighborLists& lists) {
     order.resize(std::min(order.size(), kConfusions));
     most.push_back(order);
   }
-  return {{"epoch", split.epoch}, {"names", split.class_names}, {"images", class_sizes(split)}, {"hits", hits}, {"confused", std::move(most)}};
+  return {
+      {"epoch", split.epoch}, {"names", split.class_names}, {"images", class_sizes(split)}, {"hits", hits}, {"confused", std::move(most)}};
 }
 
 }  // namespace smartmine

@@ -67,7 +67,8 @@ void NetworkOptions::validate() const {
   visit_model_settings(*this, check);
   const bool googlenet = backbone == "googlenet";
   if (pooling != "average" && !googlenet)
-    throw InvalidArgument(fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, backbone));
+    throw InvalidArgument(
+        fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, backbone));
   const auto in_range = [&](const char* name, const std::optional<std::int64_t>& size, std::int64_t low, std::int64_t high) {
     if (size && (*size < low || *size > high))
       throw InvalidArgument(fmt::format("{} is {}; for {} it must be a whole number from {} to {}", name, *size, backbone, low, high));

@@ -30,7 +30,8 @@ void check_line(const Json& line) {
     expect(!line.contains(name) || is_number_or_null(line[name]), fmt::format("{} is no number", name));
   for (const char* name : {"metrics", "stage_seconds", "loss_parts"})
     expect(!line.contains(name) || (line[name].is_object() && all_numbers(line[name])), fmt::format("{} are not numbers by name", name));
-  for (const char* name : {"mining", "grouping", "lists"}) expect(!line.contains(name) || line[name].is_object(), fmt::format("{} is no object", name));
+  for (const char* name : {"mining", "grouping", "lists"})
+    expect(!line.contains(name) || line[name].is_object(), fmt::format("{} is no object", name));
   if (line.contains("distances")) {
     const Json& distances = line["distances"];
     expect(distances.is_object() && distances.contains("max") && distances["max"].is_number(), "distances have no max");

@@ -43,7 +43,8 @@ std::span<const SystemTraits> system_traits() {
        .needs = Needs::kEmbeddings,
        .learning_rate = 0.01},
       {.name = "smart-batch",
-       .description = "smart mining that holds the training error; its triplets make a batch, the multi-similarity loss sees all pairs of it",
+       .description =
+           "smart mining that holds the training error; its triplets make a batch, the multi-similarity loss sees all pairs of it",
        .needs = Needs::kLists,
        .mines = true,
        .adaptive = true,

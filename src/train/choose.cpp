@@ -106,7 +106,9 @@ class Chooser {
 
   std::int64_t trial_epochs() const { return std::max<std::int64_t>(1, epochs_ / kTrialShare); }
   /// Of an epoch of a trial, in epochs of the training.
-  double cost() const { return 1 - static_cast<double>(choice_.held_out_images) / static_cast<double>(std::max<std::int64_t>(1, training_images_)); }
+  double cost() const {
+    return 1 - static_cast<double>(choice_.held_out_images) / static_cast<double>(std::max<std::int64_t>(1, training_images_));
+  }
   double spent() const {
     double epochs = 0;
     for (const Trial& trial : choice_.trials) epochs += static_cast<double>(trial.done) * cost();
@@ -185,8 +187,9 @@ class Chooser {
 
   /// How much of the way from the start to the end of the chosen trial is best on the held-out classes.
   void interpolate() {
-    const auto chosen = std::find_if(choice_.trials.begin(), choice_.trials.end(),
-                                     [&](const Trial& trial) { return trial.learning_rate == choice_.learning_rate && trial.done == trial.epochs; });
+    const auto chosen = std::find_if(choice_.trials.begin(), choice_.trials.end(), [&](const Trial& trial) {
+      return trial.learning_rate == choice_.learning_rate && trial.done == trial.epochs;
+    });
     const RunConfig config = trial_config(chosen->learning_rate, chosen->epochs).resolved(system_.traits);
     const RunDirectory folder = RunDirectory::open(run_.path() / "trials" / chosen->name);
     const NamedTensors start = read_safetensors(folder.start_path()), end = read_safetensors(folder.last_model_path());

@@ -30,7 +30,8 @@ struct LoadedData {
   std::vector<std::string> notes;  ///< What the person who started the run should know, a sentence each.
 };
 
-/// Loads and checks all images. Throws IoError for bad ones unless they are to be skipped, InvalidArgument for data that cannot be trained on.
+/// Loads and checks all images. Throws IoError for bad ones unless they are to be skipped, InvalidArgument for data that cannot be trained
+/// on.
 LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const Network& network, const Progress& progress);
 
 }  // namespace smartmine

@@ -37,7 +37,8 @@ std::shared_ptr<EmbeddingModel> prepare_model(const RunConfig& config, const tor
                            .pooling = config.model.pooling,
                            .seed = config.compute.seed});
   if (!config.model.weights.empty())
-    new_layer_loaded = load_into(*model, read_weights(config.model.weights), {.new_layer_may_be_missing = true, .source = config.model.weights});
+    new_layer_loaded =
+        load_into(*model, read_weights(config.model.weights), {.new_layer_may_be_missing = true, .source = config.model.weights});
   model->to(device);
   if (device.is_cuda()) model->use_channels_last();
   return model;
@@ -97,7 +98,8 @@ void DeviceImages::prefetch(std::span<const std::uint32_t> items) {
 
 Network::Network(const RunConfig& config)
     : device(choose_device(config.compute.device)),
-      type(config.compute.precision == "bfloat16" || (config.compute.precision == "auto" && device.is_cuda()) ? torch::kBFloat16 : torch::kFloat32),
+      type(config.compute.precision == "bfloat16" || (config.compute.precision == "auto" && device.is_cuda()) ? torch::kBFloat16
+                                                                                                              : torch::kFloat32),
       model((at::set_num_threads(static_cast<int>(resolve_threads(static_cast<unsigned>(config.compute.threads)))),
              prepare_model(config, device, new_layer_loaded))),
       augmenter(model->input(), augmentation(config)) {
@@ -141,7 +143,8 @@ std::string Network::start_new_layer(const RunConfig& config, DeviceImages& imag
     throw InvalidArgument(fmt::format("embedding-dim is {}; a new layer that starts from {} of {} features has at most {}",
                                       config.model.embedding_dim, config.model.new_layer_start, width, width));
   // As many directions as there are dimensions need more images than that, and rather more to mean something.
-  if (!chosen && (config.model.embedding_dim > width || static_cast<std::size_t>(2 * config.model.embedding_dim) > images.size())) return "";
+  if (!chosen && (config.model.embedding_dim > width || static_cast<std::size_t>(2 * config.model.embedding_dim) > images.size()))
+    return "";
   const torch::Tensor features = pass(
       images, width, [this](const torch::Tensor& x) { return model->backbone().forward(x); }, progress, "features");
   try {

@@ -51,8 +51,8 @@ struct Network {
   ImageStoreOptions store_options(const RunConfig& config) const;
   /// Evaluation pass over all images: [N, dimension] on the device.
   torch::Tensor embed(DeviceImages& images, const Progress& progress, std::string_view stage) const;
-  /// Lets the new layer start as config.model.new_layer_start says, from the images to train on, unless weights had one. Returns what is to be
-  /// said about it, mostly nothing.
+  /// Lets the new layer start as config.model.new_layer_start says, from the images to train on, unless weights had one. Returns what is to
+  /// be said about it, mostly nothing.
   std::string start_new_layer(const RunConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
                               const Progress& progress);
 

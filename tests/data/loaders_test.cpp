@@ -388,7 +388,8 @@ TEST(MatFile, SaysWhyAFileIsOfNoUse) {
   EXPECT_THAT(why("short"), HasSubstr("too short"));
   EXPECT_THAT(why(mat_file(mat_array(1, 1 << 30, 1 << 30, "names", ""))), HasSubstr("dimensions of an array are too large"));
   EXPECT_THAT(why(mat_file(mat_array(1, 1, 1 << 20, "names", ""))), HasSubstr("1048576 arrays are announced"));
-  EXPECT_THAT(why(mat_file(mat_array(6, 1, 3, "names", mat_element(9, raw(std::vector<double>{1, 2}))))), HasSubstr("3 elements has 2 values"));
+  EXPECT_THAT(why(mat_file(mat_array(6, 1, 3, "names", mat_element(9, raw(std::vector<double>{1, 2}))))),
+              HasSubstr("3 elements has 2 values"));
   EXPECT_THAT(why(mat_file(mat_array(2, 1, 1, "names", mat_double(1)))), HasSubstr("the length of field names are of type 14"));
   std::string deep = mat_double(1);
   for (int i = 0; i < 20; ++i) deep = mat_cell(i == 19 ? "names" : "", {deep});

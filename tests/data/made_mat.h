@@ -36,10 +36,13 @@ inline std::string mat_array(std::uint32_t array_class, std::int32_t rows, std::
 }
 
 inline std::string mat_text(const std::string& text) {  // as MATLAB writes it, two bytes a letter
-  return mat_array(4, 1, static_cast<std::int32_t>(text.size()), "", mat_element(4, raw(std::vector<std::uint16_t>(text.begin(), text.end()))));
+  return mat_array(4, 1, static_cast<std::int32_t>(text.size()), "",
+                   mat_element(4, raw(std::vector<std::uint16_t>(text.begin(), text.end()))));
 }
 
-inline std::string mat_byte(std::uint8_t value) { return mat_array(9, 1, 1, "", mat_short_element(2, std::string(1, static_cast<char>(value)))); }
+inline std::string mat_byte(std::uint8_t value) {
+  return mat_array(9, 1, 1, "", mat_short_element(2, std::string(1, static_cast<char>(value))));
+}
 inline std::string mat_double(double value) { return mat_array(6, 1, 1, "", mat_element(9, raw(std::vector<double>{value}))); }
 inline std::string mat_nothing() { return mat_element(14, ""); }
 

@@ -38,7 +38,8 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](RunConfig& c) { c.mining.mined_fraction = 1.5; }), "mined-fraction is 1.5; it must be from 0 to 1");
   EXPECT_EQ(message([](RunConfig& c) { c.schedule.momentum = 1; }), "momentum is 1; it must be at least 0 and less than 1");
   EXPECT_EQ(message([](RunConfig& c) { c.schedule.optimizer = "lion"; }), "optimizer is 'lion'; it must be one of sgd, adamw");
-  EXPECT_EQ(message([](RunConfig& c) { c.schedule.rate_schedule = "stairs"; }), "rate-schedule is 'stairs'; it must be one of steps, cosine");
+  EXPECT_EQ(message([](RunConfig& c) { c.schedule.rate_schedule = "stairs"; }),
+            "rate-schedule is 'stairs'; it must be one of steps, cosine");
   EXPECT_EQ(message([](RunConfig& c) { c.schedule.rate_warmup_epochs = 9; }), "rate-warmup-epochs is 9; it must be from 0 to epochs, 8");
   EXPECT_EQ(message([](RunConfig& c) { c.model.new_layer_start = "zero"; }),
             "new-layer-start is 'zero'; it must be one of auto, random, components, discriminants");
@@ -47,7 +48,8 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "googlenet", c.model.pooling = "max"; }), "accepted");
   EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "googlenet", c.model.input_size = 64; }),
             "input-size is 64; for googlenet it must be a whole number from 160 to 448");
-  EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "googlenet", c.model.input_size = 288, c.model.evaluation_size = 320; }), "accepted");
+  EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "googlenet", c.model.input_size = 288, c.model.evaluation_size = 320; }),
+            "accepted");
   EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "googlenet", c.model.evaluation_size = 24; }),
             "evaluation-size is 24; for googlenet it must be a whole number from 160 to 1024");
   EXPECT_EQ(message([](RunConfig& c) { c.schedule.weight_average = 1; }), "weight-average is 1; it must be at least 0 and less than 1");
@@ -119,7 +121,8 @@ TEST(Configs, SurviveTheirText) {
 
 TEST(Configs, TakeTheSectionOfTheirSystemBeforeTheRest) {
   const std::string text =
-      "# a comment\nepochs = 3  # and another\n[train]\nbatch-size = 5\n[ train.npairs ] # of one system\nepochs = 7\n[train.lifted]\nepochs = 9\n";
+      "# a comment\nepochs = 3  # and another\n[train]\nbatch-size = 5\n[ train.npairs ] # of one system\nepochs = 7\n"
+      "[train.lifted]\nepochs = 9\n";
   RunConfig config;
   set_from_toml(config, text);
   EXPECT_EQ(config.schedule.epochs, 3);
@@ -182,9 +185,9 @@ TEST(Configs, KnowWhatASettingChanges) {
 }
 
 TEST(SystemTraits, AreThoseOfTheCommandLine) {
-  EXPECT_THAT(system_names(),
-              ::testing::ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng", "triplet-fanng-global",
-                                     "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch", "class-batch", "neighbor-batch"));
+  EXPECT_THAT(system_names(), ::testing::ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
+                                                     "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch",
+                                                     "class-batch", "neighbor-batch"));
   EXPECT_TRUE(find_traits("smart-batch").adaptive);
   EXPECT_THAT([] { find_traits("magic"); }, ThrowsMessage<InvalidArgument>(HasSubstr("system is 'magic'; it must be one of semihard, ")));
 }

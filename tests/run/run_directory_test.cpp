@@ -131,9 +131,11 @@ TEST_F(Folder, ADamagedLogIsRefusedWithItsLine) {
   RunDirectory run = RunDirectory::create(root_ / "run", RunConfig());
   run.append(some_record(0));
   std::ofstream(root_ / "run/log.jsonl", std::ios::app) << "{\"epoch\": 1}\n";
-  EXPECT_THAT([&] { RunDirectory::open(root_ / "run"); }, ThrowsMessage<IoError>(HasSubstr("log.jsonl: line 2: not a line of a run's log")));
+  EXPECT_THAT([&] { RunDirectory::open(root_ / "run"); },
+              ThrowsMessage<IoError>(HasSubstr("log.jsonl: line 2: not a line of a run's log")));
   std::ofstream(root_ / "run/log.jsonl") << to_json_line(some_record(3)) << "\n" << to_json_line(some_record(2)) << "\n";
-  EXPECT_THAT([&] { RunDirectory::open(root_ / "run"); }, ThrowsMessage<IoError>(HasSubstr("line 2: not a line of a run's log: epoch 2 comes after epoch 3")));
+  EXPECT_THAT([&] { RunDirectory::open(root_ / "run"); },
+              ThrowsMessage<IoError>(HasSubstr("line 2: not a line of a run's log: epoch 2 comes after epoch 3")));
 }
 
 TEST(TrainStates, RememberWhatWasTold) {

@@ -141,8 +141,9 @@ INSTANTIATE_TEST_SUITE_P(Names, EverySystem, ::testing::ValuesIn(system_names())
 });
 
 TEST(Systems, AreThoseOfTheCommandLine) {
-  EXPECT_THAT(system_names(), ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
-                                          "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch", "class-batch", "neighbor-batch"));
+  EXPECT_THAT(system_names(),
+              ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng", "triplet-fanng-global",
+                          "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch", "class-batch", "neighbor-batch"));
   EXPECT_THAT([] { find_system("magic"); }, ThrowsMessage<InvalidArgument>(HasSubstr("system is 'magic'; it must be one of semihard, ")));
 }
 

@@ -48,9 +48,9 @@ struct RetrievalResult {
 RetrievalResult measure_retrieval(const Rows& rows, std::span<const std::int64_t> labels, const RetrievalOptions& options = {},
                                   const Progress& progress = {});
 
-/// The same with queries and what is searched for them apart: nothing is left out, and R is the number of rows of the gallery of the query's
-/// class. Throws InvalidArgument for another number of labels than rows on either side, none, another dimension, values that are not finite,
-/// and a gallery without the class of any query.
+/// The same with queries and what is searched for them apart: nothing is left out, and R is the number of rows of the gallery of the
+/// query's class. Throws InvalidArgument for another number of labels than rows on either side, none, another dimension, values that are
+/// not finite, and a gallery without the class of any query.
 RetrievalResult measure_retrieval(const Rows& queries, std::span<const std::int64_t> query_labels, const Rows& gallery,
                                   std::span<const std::int64_t> gallery_labels, const RetrievalOptions& options = {},
                                   const Progress& progress = {});

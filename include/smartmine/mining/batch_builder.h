@@ -13,7 +13,7 @@ namespace smartmine {
 struct BatchBuilderOptions {
   std::size_t classes = 24;         ///< Of a batch; at most those there are. At least 2.
   std::size_t images_per_class = 4;  ///< At least 2.
-  double near_share = 1;            ///< Of a batch's classes behind the first, those chosen by the lists; the others are drawn. From 0 to 1.
+  double near_share = 1;  ///< Of a batch's classes behind the first, those chosen by the lists; the others are drawn. From 0 to 1.
   std::size_t rounds = 1;           ///< How often every point comes round. At least 1.
   std::size_t negatives = 16;       ///< Nearest points of other classes that a point votes for. At least 1.
   double duplicate_distance = 0;    ///< Points nearer (squared) than this, or at 0, are copies and get no vote. At least 0.

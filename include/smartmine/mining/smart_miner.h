@@ -71,6 +71,7 @@ struct FoundKappa {
 
 /// Tries kappas from 4 down to 1/256, each half a power of two below the last, with the other options as they are, but no longer lists.
 /// Throws as SmartMiner does.
-FoundKappa find_kappa(const NeighborLists& lists, const LabelIndex& labels, const SmartMinerOptions& options, const Progress& progress = {});
+FoundKappa find_kappa(const NeighborLists& lists, const LabelIndex& labels, const SmartMinerOptions& options,
+                      const Progress& progress = {});
 
 }  // namespace smartmine

@@ -51,8 +51,8 @@ struct Comparison {
   std::vector<std::string> notes;  ///< What was left out or should be known, a sentence each.
 };
 
-/// Reads run directories and groups them. Runs that are not finished, and what is no run among several paths, are left out and named. Throws
-/// IoError for a path that does not exist, and if no run is finished; InvalidArgument for none, or for one given twice.
+/// Reads run directories and groups them. Runs that are not finished, and what is no run among several paths, are left out and named.
+/// Throws IoError for a path that does not exist, and if no run is finished; InvalidArgument for none, or for one given twice.
 Comparison compare_runs(std::span<const std::filesystem::path> runs);
 
 /// What to print of a comparison beside its table.

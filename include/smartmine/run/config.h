@@ -42,7 +42,7 @@ struct NetworkOptions {
   std::string new_layer_start = "auto";  ///< random, components or discriminants; auto: components where `weights` have none, else random.
   std::string pooling = "average";       ///< Of googlenet's last layer: average, max or both.
   std::optional<std::int64_t> input_size;       ///< Side of what the network sees; the backbone's own.
-  std::optional<std::int64_t> image_size;       ///< Side that images are scaled to before cropping; 9/8 of input_size, googlenet at least 256.
+  std::optional<std::int64_t> image_size;  ///< Side that images are scaled to before cropping; 9/8 of input_size, googlenet at least 256.
   std::optional<std::int64_t> evaluation_size;  ///< Side of the centre crop to measure and to mine on; input_size. Others: googlenet only.
   std::optional<std::int64_t> channels;         ///< 1: grey, 3: colour; grey for characters, else colour.
   void validate() const;
@@ -93,7 +93,7 @@ struct ScheduleOptions {
   std::optional<double> new_layer_rate;  ///< Times the trunk's, for the new layer; 10 if the trunk starts from weights, else 1.
   double momentum = 0.9;                 ///< Of sgd.
   double weight_decay = 5e-4;
-  double weight_average = 0;            ///< Decay per step of a running average of the weights, which is measured and saved instead. 0: none.
+  double weight_average = 0;  ///< Decay per step of a running average of the weights, which is measured and saved instead. 0: none.
   std::string rate_schedule = "steps";  ///< steps, or cosine: from the rate to 0 over the run, a little every step.
   double rate_factor = 0.5;             ///< Of steps: the rate is multiplied by this ...
   std::int64_t rate_every = 3;          ///< ... every so many epochs. 0: never.
@@ -154,8 +154,8 @@ RunConfig best_config();
 
 /// All settings as TOML, a line each, by their names on the command line.
 std::string to_toml(const RunConfig& config);
-/// Sets what a TOML text holds: names at its top or in a section [train]; a section [train.NAME] counts if NAME is the system, and goes before
-/// the rest. Throws InvalidArgument naming the line that cannot be read, the name that is unknown or the value that is not allowed.
+/// Sets what a TOML text holds: names at its top or in a section [train]; a section [train.NAME] counts if NAME is the system, and goes
+/// before the rest. Throws InvalidArgument naming the line that cannot be read, the name that is unknown or the value that is not allowed.
 void set_from_toml(RunConfig& config, std::string_view text);
 /// Reads and validates a file such as a run's config.toml or a recipe. Throws IoError naming it and what is wrong.
 RunConfig read_config(const std::filesystem::path& path);
@@ -164,8 +164,8 @@ RunConfig read_config(const std::filesystem::path& path);
 using GivenSetting = std::pair<std::string, std::string>;
 /// Sets what was given. Throws InvalidArgument naming a value that is not allowed.
 void set_given(RunConfig& config, std::span<const GivenSetting> given);
-/// The settings to go on with: those of the run, with given ones where they change nothing that is computed. Throws InvalidArgument naming the
-/// given ones that would.
+/// The settings to go on with: those of the run, with given ones where they change nothing that is computed. Throws InvalidArgument naming
+/// the given ones that would.
 RunConfig resumed_config(const RunConfig& saved, std::span<const GivenSetting> given);
 
 /// How a setting of this name changes a run; kResult for names that are unknown.

@@ -10,7 +10,8 @@ inline constexpr double kMostWhole = 1'000'000;
 
 template <class Options, class Visit>
 void visit_data_settings(Options& o, const Visit& visit) {
-  visit(Setting{"dataset", "glyphs (drawn by the program), omniglot, cub200, cars196 or folder", Range::one_of(dataset_names())}, o.dataset);
+  visit(Setting{"dataset", "glyphs (drawn by the program), omniglot, cub200, cars196 or folder", Range::one_of(dataset_names())},
+        o.dataset);
   visit(Setting{"data-root", "Where the data set is; not for glyphs", Range::any(), Changes::kNothing}, o.root);
   visit(Setting{"validation-classes", "Training classes to hold out and measure on instead of the test half: a share under 1, or a number",
                 Range::from(0)},
@@ -113,8 +114,8 @@ void visit_schedule_settings(Options& o, const Visit& visit) {
 template <class Options, class Visit>
 void visit_choosing_settings(Options& o, const Visit& visit) {
   visit(Setting{"choose",
-                "on: find out on held-out training classes how fast to learn and which weights to keep; off: keep the last epoch; auto: on for "
-                "--weights or --dataset folder, unless --learning-rate or --validation-classes is given",
+                "on: find out on held-out training classes how fast to learn and which weights to keep; off: keep the last epoch; "
+                "auto: on for --weights or --dataset folder, unless --learning-rate or --validation-classes is given",
                 Range::one_of({"auto", "on", "off"})},
         o.choose);
   visit(Setting{"budget", "Time for choosing and training together, such as 90s, 10m or 2h; sets --epochs"}, o.budget);
@@ -124,7 +125,8 @@ template <class Options, class Visit>
 void visit_mining_settings(Options& o, const Visit& visit) {
   visit(Setting{"neighbors", "Length of the neighbour lists; auto: 200 or all there are", Range::from(1, 4294967294)}, o.neighbors);
   visit(Setting{"kappa", "First kappa; auto: 4 with the controller, 8 by schedule", Range::above(0)}, o.kappa);
-  visit(Setting{"find-kappa", "Unless --kappa is given, the controller starts with the one at which it expects --target-error"}, o.find_kappa);
+  visit(Setting{"find-kappa", "Unless --kappa is given, the controller starts with the one at which it expects --target-error"},
+        o.find_kappa);
   visit(Setting{"kappa-fit", "How the controller reads past errors: log-odds, or linear as in the paper",
                 Range::one_of({"log-odds", "linear"})},
         o.kappa_fit);
@@ -138,7 +140,8 @@ void visit_mining_settings(Options& o, const Visit& visit) {
   visit(Setting{"duplicate-distance",
                 "Negatives nearer (squared) than this are copies under another label and never mined; 0: at distance 0", Range::from(0, 4)},
         o.duplicate_distance);
-  visit(Setting{"warmup-epochs", "Epochs of random triplets before mining starts; auto: 2 with --weights, else 1", Range::from(0, kMostWhole)},
+  visit(Setting{"warmup-epochs", "Epochs of random triplets before mining starts; auto: 2 with --weights, else 1",
+                Range::from(0, kMostWhole)},
         o.warmup_epochs);
   visit(Setting{"index", "auto, exact or fanng: how neighbours are found", Range::one_of({"auto", "exact", "fanng"})}, o.index);
 }
@@ -150,7 +153,8 @@ void visit_output_settings(Options& o, const Visit& visit) {
   visit(Setting{"save-epochs", "Epochs whose triplets and test embeddings are written, such as 4,8,12", Range::from(0, kMostWhole),
                 Changes::kOutput},
         o.save_epochs);
-  visit(Setting{"keep-start", "Keep the weights that the run starts from, as start.safetensors", Range::any(), Changes::kOutput}, o.keep_start);
+  visit(Setting{"keep-start", "Keep the weights that the run starts from, as start.safetensors", Range::any(), Changes::kOutput},
+        o.keep_start);
 }
 
 template <class Options, class Visit>

@@ -56,8 +56,8 @@ std::string to_toml(const std::optional<T>& value) {
   return value ? to_toml(*value) : to_toml(std::string("auto"));
 }
 
-/// Reads a value as people write it: without the quotes of a text, numbers of a list with commas between them. Throws InvalidArgument naming
-/// the setting, the text and what is allowed.
+/// Reads a value as people write it: without the quotes of a text, numbers of a list with commas between them. Throws InvalidArgument
+/// naming the setting, the text and what is allowed.
 void parse_value(const Setting& setting, const std::string& text, std::string& value);
 void parse_value(const Setting& setting, const std::string& text, std::int64_t& value);
 void parse_value(const Setting& setting, const std::string& text, std::uint64_t& value);

@@ -25,7 +25,7 @@ struct PlanInput {
   std::int64_t epoch = 0;
   const RunConfig& config;  ///< Resolved.
   const LabelIndex& labels;
-  const Rows* embeddings = nullptr;      ///< Of all training images, with the weights the epoch starts with; null unless the traits need them.
+  const Rows* embeddings = nullptr;  ///< Of all training images, with the weights the epoch starts with; null unless the traits need them.
   const NeighborLists* lists = nullptr;  ///< Of those embeddings; likewise, and null in epochs before mining starts.
   double kappa = 0;                      ///< For this epoch; 0 where there are no lists.
 };
