@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Trains every row of the paper's table over several seeds, and its studies, and ends with the tables: the paper's figures, ours, the difference.
+# Trains every row of the paper's table over several seeds, and its studies, and ends with the tables: the paper's figures, ours, the
+# difference.
 #   scripts/reproduce.sh cub200  --data-root CUB_200_2011 --weights bvlc_googlenet.safetensors --output results
 #   scripts/reproduce.sh cars196 --data-root cars196      --weights bvlc_googlenet.safetensors --output results
 #   scripts/reproduce.sh glyphs  --output results                       the whole thing on drawn characters, without data, weights or a GPU
@@ -53,7 +54,8 @@ fractions="0.1 0.2 0.3 0.4 0.5 0.6"
 alone="--system $adaptive --global-weight 0 --target-error 0.5"
 shown_epochs="4 8 12 16"
 
-dataset="" data_root="" weights="" output="" seeds=1,2,3 study_seeds="" epochs="" jobs=1 only=$all_parts systems=$all_systems recipe="" program=""
+dataset="" data_root="" weights="" output="" seeds=1,2,3 study_seeds="" epochs="" jobs=1
+only=$all_parts systems=$all_systems recipe="" program=""
 dry_run=no tables_only=no
 settings=()
 words=$(as_typed scripts/reproduce.sh "$@")
@@ -117,7 +119,8 @@ if [ -z "$program" ]; then
   program=$root/build/release/smartmine
   if [ $dry_run = no ]; then
     say "building the program"
-    (cd "$root" && cmake --preset release && cmake --build --preset release --target smartmine) >&2 || { say "the build failed; scripts/setup.sh installs what it needs"; exit 1; }
+    (cd "$root" && cmake --preset release && cmake --build --preset release --target smartmine) >&2 ||
+      { say "the build failed; scripts/setup.sh installs what it needs"; exit 1; }
   fi
 fi
 program=$(realpath "$program" 2>/dev/null || echo "$program")
@@ -143,7 +146,9 @@ for epoch in $shown_epochs; do [ -z "$longer" ] && [ "$epoch" -gt "$last_epoch" 
 for seed in ${seeds//,/ }; do
   for system in ${systems//,/ }; do
     case "$system" in
-      "$random" | "$hand_tuned" | "$adaptive") has_part convergence && add convergence "rows/$system/seed-$seed" "--system $system --seed $seed" ;;
+      "$random" | "$hand_tuned" | "$adaptive")
+        has_part convergence && add convergence "rows/$system/seed-$seed" "--system $system --seed $seed"
+        ;;
     esac
     has_part rows && add rows "rows/$system/seed-$seed" "--system $system --seed $seed"
   done
@@ -227,7 +232,11 @@ while read -r seconds; do earlier=$((earlier + seconds)); done < <(cat "$output/
 
 stop() { # STATUS
   trap '' INT TERM HUP
-  [ ${#job_run[@]} -eq 0 ] || { say "stopping; runs under way are saved"; kill -TERM "${!job_run[@]}" 2>/dev/null; wait "${!job_run[@]}" 2>/dev/null; }
+  [ ${#job_run[@]} -eq 0 ] || {
+    say "stopping; runs under way are saved"
+    kill -TERM "${!job_run[@]}" 2>/dev/null
+    wait "${!job_run[@]}" 2>/dev/null
+  }
   say "stopped; the same command goes on"
   exit "$1"
 }
@@ -272,7 +281,13 @@ end_run() {
   if [ $status -eq 0 ]; then
     # shellcheck disable=SC2206  # several words
     command=(smartmine train "${shared[@]/#$root\//}" ${own[$run]} "${free[@]}" --output "$run")
-    { key_of "$run"; as_typed "${command[@]}"; paste -sd ' ' "${log%.log}.commits"; device_of "$log"; date -u +%Y-%m-%dT%H:%M:%SZ; } >"$output/$run/reproduced.part"
+    {
+      key_of "$run"
+      as_typed "${command[@]}"
+      paste -sd ' ' "${log%.log}.commits"
+      device_of "$log"
+      date -u +%Y-%m-%dT%H:%M:%SZ
+    } >"$output/$run/reproduced.part"
     mv "$output/$run/reproduced.part" "$output/$run/reproduced.txt"
     trained=$((trained + 1))
     say "$run: done in $((SECONDS - job_started[$pid])) s"
@@ -310,11 +325,16 @@ section() { # PART TITLE OPTIONS...
   shift 2
   has_part "$part" || return 0
   printf '\n## %s\n\n' "$title"
-  if [ -z "$(there "$part")" ]; then echo "No runs yet."; else "$program" compare $(there "$part") "$@" || { echo "No table: see above."; touch logs/no-table; }; fi
+  if [ -z "$(there "$part")" ]; then
+    echo "No runs yet."
+  else
+    "$program" compare $(there "$part") "$@" || { echo "No table: see above."; touch logs/no-table; }
+  fi
 }
 lines_of_runs() { # LINE: what that line of reproduced.txt says, over all runs shown
   local run
-  for run in "${runs[@]}"; do [ -f "$run/reproduced.txt" ] && sed -n "$1p" "$run/reproduced.txt"; done | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\2 (\1 runs)/' | paste -sd ';' | sed 's/;/; /g'
+  for run in "${runs[@]}"; do [ -f "$run/reproduced.txt" ] && sed -n "$1p" "$run/reproduced.txt"; done | sort | uniq -c |
+    sed 's/^ *\([0-9]*\) \(.*\)/\2 (\1 runs)/' | paste -sd ';' | sed 's/;/; /g'
 }
 paper=()
 case "$dataset" in cub200 | cars196) paper=(--paper "$dataset") ;; esac
@@ -325,7 +345,8 @@ results() {
   printf -- '- Seeds: %s; of the studies: %s\n' "$seeds" "$study_seeds"
   printf -- '- Device: %s\n' "$(lines_of_runs 4)"
   printf -- '- Commit: %s\n' "$(lines_of_runs 3)"
-  printf -- '- Wall time: %s s over all calls; %s s in the last one, which trained %s runs, %s at a time, and found %s finished\n' $((earlier + SECONDS)) "$SECONDS" "$trained" "$jobs" "$finished"
+  printf -- '- Wall time: %s s over all calls; %s s in the last one, which trained %s runs, %s at a time, and found %s finished\n' \
+    $((earlier + SECONDS)) "$SECONDS" "$trained" "$jobs" "$finished"
   for run in "${failed[@]}"; do printf -- '- Failed: %s: %s\n' "$run" "$(tail -n 1 "logs/${run//\//-}.log")"; done
   section rows "The table" "${paper[@]}"
   section convergence "Convergence: random triplets, kappa by schedule, kappa by the controller" --by-epoch
@@ -348,7 +369,9 @@ sed '/^## Runs$/,$d' results.md
 
 if has_part report; then
   shown=()
-  for run in "triplets/seed-${seeds%%,*}" rows/{$adaptive,$hand_tuned,$random}/seed-${seeds%%,*}; do [ -f "$run/log.jsonl" ] && shown+=("$run"); done
+  for run in "triplets/seed-${seeds%%,*}" rows/{$adaptive,$hand_tuned,$random}/seed-${seeds%%,*}; do
+    [ -f "$run/log.jsonl" ] && shown+=("$run")
+  done
   if [ ${#shown[@]} -gt 0 ]; then
     if "$program" report "${shown[@]}" --output report.html --threads "$cores" --quiet; then
       say "curves, map and triplets are in $output/report.html"

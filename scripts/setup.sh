@@ -24,8 +24,8 @@ done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   {
     echo "setup: this system has no apt. smartmine needs: a C++20 compiler (g++ 12 or newer), CMake 3.25 or newer, Ninja, fmt, CLI11,"
-    echo "setup: nlohmann-json, GoogleTest with GoogleMock, libjpeg-turbo, libpng, zlib, LibTorch (or -DSMARTMINE_WITH_TORCH=OFF), Node.js with npm (or no report page); ccache"
-    echo "setup: if you like. On Debian these are: ${packages[*]}"
+    echo "setup: nlohmann-json, GoogleTest with GoogleMock, libjpeg-turbo, libpng, zlib, LibTorch (or -DSMARTMINE_WITH_TORCH=OFF)"
+    echo "setup: and Node.js with npm (or no report page); ccache if you like. On Debian these are: ${packages[*]}"
   } >&2
   exit 1
 fi

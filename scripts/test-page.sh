@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The report page's own tests: types, unit tests, and the page opened and used in a headless Chromium. Leaves a screenshot of every section in
-# build/page/screenshots for a person to look at.
+# The report page's own tests: types, unit tests, and the page opened and used in a headless Chromium. Leaves a screenshot of every section
+# in build/page/screenshots for a person to look at.
 #   scripts/test-page.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -23,7 +23,8 @@ trap 'rm -rf "$results"' EXIT
 
 scripts/setup.sh
 
-# Builds the named targets of a preset (all: everything) with the given flags and runs those of its tests that the remaining arguments select.
+# Builds the named targets of a preset (all: everything) with the given flags and runs those of its tests that the remaining arguments
+# select.
 build_and_test() {
   local preset=$1 flags=$2 targets=$3 log
   shift 3
@@ -41,8 +42,10 @@ if [ "$quick" = no ]; then
   scripts/test-page.sh
   export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
   # The library under both, without what takes them long and is much the same code on more rows.
-  build_and_test asan '-O1 -g1' 'smartmine_tests smartmine_data_tests smartmine_report_tests' -L unit -E 'ProcessAt|FanngOnManyOddRows|FanngFrom.*ReachesItsTargets'
-  build_and_test tsan '-O1 -g1' 'smartmine_tests smartmine_data_tests smartmine_report_tests' -L unit -E 'ProcessAt|FanngOn|FanngFrom|FanngBuild|FanngSearch.Finds|KMeans.Puts|Retrieval.Splits|SmartMiner.Suggests'
+  build_and_test asan '-O1 -g1' 'smartmine_tests smartmine_data_tests smartmine_report_tests' -L unit \
+    -E 'ProcessAt|FanngOnManyOddRows|FanngFrom.*ReachesItsTargets'
+  build_and_test tsan '-O1 -g1' 'smartmine_tests smartmine_data_tests smartmine_report_tests' -L unit \
+    -E 'ProcessAt|FanngOn|FanngFrom|FanngBuild|FanngSearch.Finds|KMeans.Puts|Retrieval.Splits|SmartMiner.Suggests'
 fi
 
 # ctest's own summaries once more, the largest last.

@@ -52,12 +52,13 @@ check_quotes() {  # DOCUMENT
   [ "$quotes" -gt 0 ] || offend "$1: quotes no code"
 }
 
+folders="src|include|apps|tests|scripts|bench|examples|recipes|core|graph|mining|metrics|data|run|model|loss|train|report"
 # What a document names in `backticks` and is plainly a file of ours.
 check_names() {  # DOCUMENT
   local name
   while IFS= read -r name; do
     [ -e "$name" ] || [ -e "include/smartmine/$name" ] || offend "$1: names $name, which does not exist"
-  done < <(grep -oE '`(src|include|apps|tests|scripts|bench|examples|recipes|core|graph|mining|metrics|data|run|model|loss|train|report)/[A-Za-z0-9_/.-]+\.(h|cpp|sh|toml|cu)`' "$1" |
+  done < <(grep -oE "\`($folders)/[A-Za-z0-9_/.-]+\.(h|cpp|sh|toml|cu)\`" "$1" |
            tr -d '`' | sort -u)
 }
 
@@ -77,7 +78,8 @@ done < <(ls README.md CONTRIBUTING.md CHANGELOG.md docs/*.md bench/README.md rec
 while IFS= read -r file; do
   seen=$((seen + 1))
   long_lines "$file"
-done < <(find include src apps tests bench examples fuzz -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \) 2>/dev/null | sort)
+done < <(find CMakeLists.txt cmake include src apps tests bench examples fuzz scripts -type f \( -name '*.h' -o -name '*.cpp' \
+           -o -name '*.cu' -o -name '*.sh' -o -name CMakeLists.txt -o -name '*.cmake' \) 2>/dev/null | sort)
 [ ! -f README.md ] || [ "$(wc -l <README.md)" -le 150 ] || offend "README.md: over 150 lines"
 [ "$seen" -gt 0 ] || offend "$1: neither documents nor sources"
 

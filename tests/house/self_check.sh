@@ -10,7 +10,8 @@ fresh() {
   rm -rf "$work/tree"
   mkdir -p "$work/tree/include/smartmine/core" "$work/tree/include/smartmine/graph" "$work/tree/src/core" "$work/tree/src/graph/kernels"
   printf '#pragma once\n#include <string>\n// exit() and printf() are fine in comments\n' >"$work/tree/include/smartmine/core/good.h"
-  printf '#include "smartmine/core/good.h"\n#include <fmt/format.h>\nauto text = fmt::format("{}", 1);\nint n = snprintf(nullptr, 0, "x");\n' \
+  printf '#include "smartmine/core/good.h"\n#include <fmt/format.h>\nauto text = fmt::format("{}", 1);\n%s' \
+    'int n = snprintf(nullptr, 0, "x");' \
     >"$work/tree/src/core/good.cpp"
   printf '#include <cstdint>\n#include <immintrin.h>\n' >"$work/tree/src/graph/kernels/good_avx2.cpp"
 }

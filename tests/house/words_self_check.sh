@@ -47,8 +47,13 @@ rm -rf "$work/tree"; mkdir "$work/tree"; words fail 'an empty tree'
 cat >"$work/program" <<'PROGRAM'
 #!/bin/sh
 case "$1" in
-  --help) printf 'Usage: x\n\nSubcommands:\n  knn                         Lists\n  mine                        Triplets\n\nExamples:\n  x --no\n' ;;
-  knn) printf 'Lists\n\nOptions:\n  -h,--help      Help\n  --output FILE REQUIRED  Where\n  --max-aspect X=1.3333333333333333\n      Most\n  --json  As JSON\n' ;;
+  --help)
+    printf 'Usage: x\n\nSubcommands:\n  knn                         Lists\n  mine                        Triplets\n\nExamples:\n  x --no\n'
+    ;;
+  knn)
+    printf 'Lists\n\nOptions:\n  -h,--help      Help\n  --output FILE REQUIRED  Where\n'
+    printf '  --max-aspect X=1.3333333333333333\n      Most\n  --json  As JSON\n'
+    ;;
   mine) printf 'Triplets\n\nOptions:\n  --kappa X=4   How hard\n  --paper SET:{a,b}\n      Figures\n  --json        As JSON\n' ;;
 esac
 PROGRAM
