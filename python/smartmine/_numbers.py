@@ -1,0 +1,33 @@
+"""Whole numbers from people, checked before the core sees them, so that messages name the argument."""
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from ._core import InvalidArgument
+
+MOST_THREADS = 1024
+
+
+def whole(value: Any, name: str, least: int, most: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a whole number from {least} to {most}") from None
+    if not least <= number <= most:
+        raise InvalidArgument(f"{name} is {number}; it must be from {least} to {most}")
+    return number
+
+
+def threads(value: Any) -> int:
+    return whole(value, "threads", 0, MOST_THREADS)
+
+
+def seed(value: Any) -> int:
+    return whole(value, "seed", 0, 2**64 - 1)
+
+
+def neighbors(value: Any, rows: int, name: str = "k") -> int:
+    if rows < 2:
+        raise InvalidArgument(f"there is only {rows} row; a neighbour must be another row, so at least 2 are needed")
+    return whole(value, name, 1, rows - 1)
