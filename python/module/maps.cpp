@@ -36,12 +36,12 @@ nb::tuple make_map(const FloatMatrix& matrix, double perplexity, std::size_t ite
   return nb::make_tuple(to_numpy(std::move(places), {map.x.size(), 2}), told);
 }
 
-nb::tuple draw_glyphs(std::size_t first_class, std::size_t classes, std::size_t images_per_class, std::size_t size, std::uint64_t seed,
+nb::tuple draw_glyphs(std::size_t classes, bool test, std::size_t images_per_class, std::size_t size, std::uint64_t seed,
                       unsigned threads) {
-  const GlyphOptions options{
-      .classes = first_class + classes, .images_per_class = images_per_class, .size = size, .seed = seed};
+  const GlyphOptions options{.classes = classes, .images_per_class = images_per_class, .size = size, .seed = seed};
   options.validate();
-  const std::size_t count = classes * images_per_class;
+  const std::size_t first_class = test ? classes / 2 : 0;
+  const std::size_t count = (test ? classes - classes / 2 : classes / 2) * images_per_class;
   std::vector<std::uint8_t> pixels(count * size * size);
   std::vector<std::int64_t> labels(count);
   run_released(nb::none(), [&](const Progress& report) {
@@ -65,7 +65,7 @@ nb::tuple draw_glyphs(std::size_t first_class, std::size_t classes, std::size_t 
 void bind_maps(nb::module_& module) {
   module.def("tsne", &make_map, nb::arg("rows"), nb::arg("perplexity"), nb::arg("iterations"), nb::arg("early"), nb::arg("exaggeration"),
              nb::arg("theta"), nb::arg("learning_rate"), nb::arg("seed"), nb::arg("threads"), nb::arg("progress").none());
-  module.def("draw_glyphs", &draw_glyphs, nb::arg("first_class"), nb::arg("classes"), nb::arg("images_per_class"), nb::arg("size"),
+  module.def("draw_glyphs", &draw_glyphs, nb::arg("classes"), nb::arg("test"), nb::arg("images_per_class"), nb::arg("size"),
              nb::arg("seed"), nb::arg("threads"));
 }
 

@@ -61,15 +61,11 @@ nb::dict to_dict(const MiningStats& stats) {
   return told;
 }
 
-nb::tuple to_tuple(const MinedTriplets& mined) {
-  const std::size_t count = mined.triplets.size();
+nb::object to_numpy(const std::vector<Triplet>& triplets) {
   std::vector<std::int64_t> ids;
-  ids.reserve(3 * count);
-  for (const Triplet& triplet : mined.triplets) ids.insert(ids.end(), {triplet.anchor, triplet.positive, triplet.negative});
-  std::vector<std::uint8_t> origins;
-  origins.reserve(count);
-  for (const TripletOrigin origin : mined.origins) origins.push_back(static_cast<std::uint8_t>(origin));
-  return nb::make_tuple(to_numpy(std::move(ids), {count, 3}), to_numpy(std::move(origins), {count}), to_dict(mined.stats));
+  ids.reserve(3 * triplets.size());
+  for (const Triplet& triplet : triplets) ids.insert(ids.end(), {triplet.anchor, triplet.positive, triplet.negative});
+  return python::to_numpy(std::move(ids), {triplets.size(), 3});
 }
 
 /// Classes of labels, indexed once for many calls.
@@ -80,11 +76,11 @@ struct SharedLabels {
 
 /// Longer lists of a few anchors by exact search. The anchor is found too, unless its duplicates fill the list.
 NeighborLists longer_lists(const Rows& rows, std::span<const std::uint32_t> anchors, std::size_t neighbors, unsigned threads,
-                           const Progress& progress) {
+                           const Progress& progress, NeighborStats& stats) {
   std::vector<float> queries;
   queries.reserve(anchors.size() * rows.dimension());
   for (const std::uint32_t anchor : anchors) queries.insert(queries.end(), rows[anchor], rows[anchor] + rows.dimension());
-  const NeighborResult found = ExactKnn({.neighbors = neighbors + 1, .threads = threads})
+  NeighborResult found = ExactKnn({.neighbors = neighbors + 1, .threads = threads})
                                    .search(rows, Rows(queries.data(), anchors.size(), rows.dimension()), progress);
   NeighborLists lists(anchors.size(), neighbors);
   for (std::size_t i = 0; i < anchors.size(); ++i) {
@@ -96,6 +92,7 @@ NeighborLists longer_lists(const Rows& rows, std::span<const std::uint32_t> anch
       lists.distances(i)[to++] = distances[from];
     }
   }
+  stats = std::move(found.stats);
   return lists;
 }
 
@@ -123,19 +120,29 @@ nb::tuple mine(const SharedLists& lists, const SharedLabels& labels, const std::
   const bool longer = nb::cast<bool>(given["longer_lists"]);
   std::optional<Rows> rows;
   if (matrix) rows = rows_of(*matrix);
-  return to_tuple(run_released(progress, [&](const Progress& report) {
+  std::uint64_t computations = 0;
+  double seconds = 0;
+  const MinedTriplets mined = run_released(progress, [&](const Progress& report) {
     if (longer && rows)
       options.longer_lists = [&](std::span<const std::uint32_t> anchors, std::size_t neighbors) {
-        return smartmine::python::longer_lists(*rows, anchors, neighbors, options.threads, report);
+        NeighborStats stats;
+        NeighborLists found = longer_lists(*rows, anchors, neighbors, options.threads, report, stats);
+        computations += stats.distance_computations;
+        seconds += stats.seconds;
+        return found;
       };
     return SmartMiner(options).select(*lists.lists, labels.index, rows ? &*rows : nullptr, report);
-  }));
+  });
+  nb::dict told = to_dict(mined.stats);
+  told["longer_lists_seconds"] = seconds;
+  told["longer_lists_computations"] = computations;
+  return nb::make_tuple(to_numpy(mined.triplets), told);
 }
 
-nb::tuple random_triplets(const SharedLabels& labels, std::size_t count, std::uint64_t seed, unsigned threads) {
-  return to_tuple(run_released(nb::none(), [&](const Progress&) {
-    return RandomMiner({.count = count, .seed = seed, .threads = threads}).select(labels.index);
-  }));
+nb::object random_triplets(const SharedLabels& labels, std::size_t count, std::uint64_t seed, unsigned threads) {
+  return to_numpy(run_released(nb::none(), [&](const Progress&) {
+                    return RandomMiner({.count = count, .seed = seed, .threads = threads}).select(labels.index);
+                  }).triplets);
 }
 
 double violating(const Triplets& triplets, const FloatMatrix& matrix, double margin) {

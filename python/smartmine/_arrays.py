@@ -22,7 +22,10 @@ def _from_framework(x: Any, name: str) -> np.ndarray:
     if getattr(x, "requires_grad", False):
         raise TypeError(f"{name} is part of a gradient computation; call {name}.detach() first")
     if hasattr(x, "__dlpack_device__"):
-        device = int(x.__dlpack_device__()[0])
+        try:
+            device = int(x.__dlpack_device__()[0])
+        except (ValueError, RuntimeError, BufferError):  # a device that DLPack has no number for
+            device = 0
         if device not in (_CPU, _CUDA_HOST):
             raise TypeError(f"{name} is on another device than the CPU ({getattr(x, 'device', device)}); call {name}.cpu() first")
     if type(x).__module__.split(".")[0] == "torch":  # also where numpy cannot read torch's DLPack, and with types numpy does not know

@@ -20,10 +20,8 @@ def glyphs(split: str = "train", *, classes: int = 200, images_per_class: int = 
     classes = _numbers.whole(classes, "classes", 4, 1_000_000)
     if split not in ("train", "test"):
         raise _core.InvalidArgument(f"split is {split!r}; it must be train or test")
-    half = classes // 2
-    first, count = (0, half) if split == "train" else (half, classes - half)
     images, labels = _core.draw_glyphs(
-        first, count, _numbers.whole(images_per_class, "images_per_class", 1, 1_000_000), _numbers.whole(size, "size", 8, 1024),
+        classes, split == "test", _numbers.whole(images_per_class, "images_per_class", 1, 100_000), _numbers.whole(size, "size", 8, 512),
         _numbers.seed(seed), _numbers.threads(threads),
     )
     return Glyphs(images, labels)

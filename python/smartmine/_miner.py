@@ -162,12 +162,12 @@ class Miner:
             def expected_error(kappa: float) -> float:
                 if rows is None:
                     raise InvalidArgument("kappa is 'auto', which takes embeddings to find; x must not be None")
-                tried, _, _ = _core.mine(lists, classes, rows, dict(options, kappa=kappa), report)
+                tried, _ = _core.mine(lists, classes, rows, dict(options, kappa=kappa), report)
                 return _core.violating_share(tried, rows, options["margin"])
 
             self._controller.begin(expected_error)
         options["kappa"] = self.kappa
-        triplets, origins, selection = _core.mine(lists, classes, rows, options, report)
+        triplets, selection = _core.mine(lists, classes, rows, options, report)
         selection["kappa"] = options["kappa"]
         mined = selection["mined"] + selection["mined_outside_positive"] + selection["mined_nearer_positive"]
         share = mined / max(1, selection["triplets"])
@@ -213,10 +213,12 @@ class Miner:
 def _combined(lists: Stats, selection: Stats, classes: int) -> Stats:
     """One flat dictionary with the names of `smartmine mine --json`."""
     stats = dict(lists)
-    seconds = selection.pop("selection_seconds")
+    longer = selection.pop("longer_lists_seconds")
+    seconds = selection.pop("selection_seconds") - longer
     stats["list_stage_seconds"] = lists["stage_seconds"]
-    stats["stage_seconds"] = {"lists": lists["seconds"], "selection": seconds}
-    stats["seconds"] = lists["seconds"] + seconds
+    stats["stage_seconds"] = {"lists": lists["seconds"], "selection": seconds, "longer_lists": longer}
+    stats["seconds"] = lists["seconds"] + seconds + longer
+    stats["distance_computations"] = lists.get("distance_computations", 0) + selection.pop("longer_lists_computations")
     note = "; ".join(part for part in (lists["note"], selection.pop("note")) if part)
     stats.update(selection, classes=classes, note=note)
     return stats

@@ -1,0 +1,46 @@
+"""A training loop of one's own with smart mining: drawn characters, on a CPU. `--random` trains the same on random triplets."""
+import os
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import smartmine
+from smartmine.torch import TripletBatchSampler, TripletRatioLoss, embed, global_loss
+
+
+class Unit(nn.Module):
+    def forward(self, x):
+        return nn.functional.normalize(x)
+
+
+def layer(before, filters, kernel, stride):
+    return nn.Conv2d(before, filters, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(filters), nn.ReLU()
+
+
+torch.manual_seed(1)
+train, test = smartmine.glyphs("train", size=36), smartmine.glyphs("test", size=36)
+pixels, test_pixels = ((torch.from_numpy(split.images).float().unsqueeze(1) - 255) / 127.5 for split in (train, test))
+model = nn.Sequential(*layer(1, 32, 5, 2), *layer(32, 64, 3, 2), *layer(64, 128, 3, 2), *layer(128, 128, 3, 1), nn.Flatten(),
+                      nn.Linear(2048, 64), Unit())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.0005)
+rate = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+sampler = TripletBatchSampler(train.labels, batch_size=32, triplets_per_anchor=2, neighbors=200, target_error=0.6)
+loader, loss = DataLoader(TensorDataset(pixels), batch_sampler=sampler), TripletRatioLoss()
+
+for epoch in range(int(os.environ.get("EPOCHS", 8))):
+    sampler.set_epoch(epoch)
+    if epoch > 0 and "--random" not in sys.argv:
+        sampler.update(embed(model, TensorDataset(pixels[:, :, 2:34, 2:34])))  # hard triplets of the whole set, for this epoch
+    for (images,) in loader:
+        left, top = torch.randint(5, (2,)).tolist()
+        triplets = model(images[:, :, top : top + 32, left : left + 32]).chunk(3)
+        optimizer.zero_grad()
+        (loss(*triplets) + global_loss(*triplets)).backward()
+        optimizer.step()
+    error, kappa = loss.take_error(), sampler.kappa
+    sampler.observe(error) if epoch > 0 else None
+    rate.step()
+    found = smartmine.evaluate(embed(model, TensorDataset(test_pixels[:, :, 2:34, 2:34])), test.labels)
+    print(f"epoch {epoch + 1}: training error {error:.2f}, kappa {kappa:.2f}, recall@1 {found['recall@1']:.4f}, MAP@R {found['map@r']:.4f}", flush=True)
