@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Set-up, build and all tests; then the report page's in a browser, and the quicker tests again under AddressSanitizer with UBSan and under
-# ThreadSanitizer. Left out: the label slowest, for ctest --preset dev -L slowest.
-#   scripts/test.sh [--quick]        --quick leaves the browser and the sanitizers out
+# Set-up, build and all tests; then the Python package's, the report page's in a browser, and the quicker tests again under
+# AddressSanitizer with UBSan and under ThreadSanitizer. Left out: the label slowest, for ctest --preset dev -L slowest.
+#   scripts/test.sh [--quick]        --quick leaves Python, the browser and the sanitizers out
 # Works on a bare Debian 12 or Ubuntu 24.04 and in a fresh clone. JOBS sets how many jobs run at once (all cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,6 +38,8 @@ build_and_test() {
 
 build_and_test dev '-O2 -g1 -DNDEBUG' all -LE slowest
 if [ "$quick" = no ]; then
+  echo "== python =="
+  SMARTMINE_PROGRAM=build/dev/smartmine scripts/test-python.sh
   echo "== page =="
   scripts/test-page.sh
   export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1

@@ -1,4 +1,5 @@
 """Smart mining as a callback of Lightning: drawn characters, on a CPU."""
+
 import logging
 import os
 import warnings
@@ -44,8 +45,18 @@ images, test_images = (TensorDataset((torch.from_numpy(split.images).float().uns
 module = Characters()
 sampler = TripletBatchSampler(train.labels, batch_size=32, triplets_per_anchor=2, neighbors=200, target_error=0.6)
 mining = SmartMining(sampler, images, loss=module.loss)
-trainer = pl.Trainer(max_epochs=int(os.environ.get("EPOCHS", 8)), callbacks=[mining], accelerator="cpu", logger=False, enable_checkpointing=False,
-                     enable_progress_bar=False, enable_model_summary=False, use_distributed_sampler=False)
+trainer = pl.Trainer(
+    max_epochs=int(os.environ.get("EPOCHS", 8)),
+    callbacks=[mining],
+    accelerator="cpu",
+    logger=False,
+    enable_checkpointing=False,
+    enable_progress_bar=False,
+    enable_model_summary=False,
+    use_distributed_sampler=False,
+)
 trainer.fit(module, DataLoader(images, batch_sampler=sampler))
 found = smartmine.evaluate(embed(module, test_images), test.labels)
-print(f"training error {float(trainer.callback_metrics['training_error']):.2f}, kappa {sampler.kappa:.2f}, recall@1 {found['recall@1']:.4f}")
+print(
+    f"training error {float(trainer.callback_metrics['training_error']):.2f}, kappa {sampler.kappa:.2f}, recall@1 {found['recall@1']:.4f}"
+)

@@ -1,4 +1,5 @@
 """pytorch-metric-learning's loss and tester with triplets mined over the whole set: drawn characters, on a CPU."""
+
 import os
 
 import torch
@@ -20,8 +21,9 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_dec
 rate = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
 sampler = TripletBatchSampler(splits[0].labels, batch_size=32, triplets_per_anchor=2, neighbors=200, target_error=0.6)
 loss = losses.TripletMarginLoss(margin=0.2)
-calculator = AccuracyCalculator(include=("precision_at_1", "mean_average_precision_at_r", "NMI"), k="max_bin_count", knn_func=knn_func,
-                                kmeans_func=kmeans_func)
+calculator = AccuracyCalculator(
+    include=("precision_at_1", "mean_average_precision_at_r", "NMI"), k="max_bin_count", knn_func=knn_func, kmeans_func=kmeans_func
+)
 tester = testers.GlobalEmbeddingSpaceTester(accuracy_calculator=calculator, dataloader_num_workers=0)
 
 for epoch in range(int(os.environ.get("EPOCHS", 8))):
@@ -37,8 +39,7 @@ for epoch in range(int(os.environ.get("EPOCHS", 8))):
         optimizer.step()
         errors.append(training_error(*nn.functional.normalize(embeddings).chunk(3)))
     error = sum(errors) / len(errors)
-    if epoch > 0:
-        sampler.observe(error)
+    sampler.observe(error)
     rate.step()
     found = tester.test({"test": test}, epoch, model)["test"]
     recall = next(value for name, value in found.items() if "precision_at_1" in name)

@@ -1,3 +1,4 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -16,14 +17,20 @@ void require_labels(const Rows& rows, const Labels& labels) {
                           " rows, and each needs exactly one");
 }
 
-nb::dict measure(const FloatMatrix& matrix, const Labels& labels, const std::vector<std::size_t>& recall_at, bool precision,
-                 unsigned threads, nb::handle progress) {
+nb::dict measure(const FloatMatrix& matrix, const Labels& labels, const std::optional<FloatMatrix>& gallery,
+                 const std::optional<Labels>& gallery_labels, const std::vector<std::size_t>& recall_at, bool precision, unsigned threads,
+                 nb::handle progress) {
   const Rows rows = rows_of(matrix);
   require_labels(rows, labels);
+  std::optional<Rows> searched;
+  if (gallery) searched = rows_of(*gallery);
+  const RetrievalOptions options{.recall_at = recall_at, .precision = precision, .threads = threads};
   bool unit_norm = false;
   const RetrievalResult result = run_released(progress, [&](const Progress& report) {
     unit_norm = check_rows(rows, threads).unit_norm;
-    return measure_retrieval(rows, span_of(labels), {.recall_at = recall_at, .precision = precision, .threads = threads}, report);
+    if (!searched) return measure_retrieval(rows, span_of(labels), options, report);
+    check_rows(*searched, threads);
+    return measure_retrieval(rows, span_of(labels), *searched, span_of(gallery_labels.value()), options, report);
   });
   nb::dict told;
   told["recall"] = result.recall;
@@ -72,7 +79,8 @@ nb::tuple mutual_information(const Labels& first, const Labels& second) {
 }  // namespace
 
 void bind_metrics(nb::module_& module) {
-  module.def("measure_retrieval", &measure, nb::arg("rows"), nb::arg("labels"), nb::arg("recall_at"), nb::arg("precision"),
+  module.def("measure_retrieval", &measure, nb::arg("rows"), nb::arg("labels"), nb::arg("gallery").none(),
+             nb::arg("gallery_labels").none(), nb::arg("recall_at"), nb::arg("precision"),
              nb::arg("threads"), nb::arg("progress").none());
   module.def("k_means", &cluster, nb::arg("rows"), nb::arg("clusters"), nb::arg("restarts"), nb::arg("max_iterations"),
              nb::arg("tolerance"), nb::arg("seed"), nb::arg("threads"), nb::arg("progress").none());

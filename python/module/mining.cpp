@@ -6,7 +6,7 @@
 #include <string>
 
 #include "binding.h"
-#include "smartmine/graph/exact_knn.h"
+#include "smartmine/graph/neighbor_index.h"
 #include "smartmine/mining/kappa_controller.h"
 #include "smartmine/mining/selections.h"
 #include "smartmine/mining/smart_miner.h"
@@ -80,7 +80,7 @@ NeighborLists longer_lists(const Rows& rows, std::span<const std::uint32_t> anch
   std::vector<float> queries;
   queries.reserve(anchors.size() * rows.dimension());
   for (const std::uint32_t anchor : anchors) queries.insert(queries.end(), rows[anchor], rows[anchor] + rows.dimension());
-  NeighborResult found = ExactKnn({.neighbors = neighbors + 1, .threads = threads})
+  NeighborResult found = NeighborIndex({.kind = IndexKind::kExact, .neighbors = neighbors + 1, .threads = threads})
                                    .search(rows, Rows(queries.data(), anchors.size(), rows.dimension()), progress);
   NeighborLists lists(anchors.size(), neighbors);
   for (std::size_t i = 0; i < anchors.size(); ++i) {
@@ -139,6 +139,14 @@ nb::tuple mine(const SharedLists& lists, const SharedLabels& labels, const std::
   return nb::make_tuple(to_numpy(mined.triplets), told);
 }
 
+/// A kappa for lists and labels that nobody has one for yet, and the share of triplets it mines.
+nb::tuple search_kappa(const SharedLists& lists, const SharedLabels& labels, const nb::dict& given, nb::handle progress) {
+  const SmartMinerOptions options = options_of(given);
+  const FoundKappa found =
+      run_released(progress, [&](const Progress& report) { return find_kappa(*lists.lists, labels.index, options, report); });
+  return nb::make_tuple(found.kappa, found.mined_share);
+}
+
 nb::object random_triplets(const SharedLabels& labels, std::size_t count, std::uint64_t seed, unsigned threads) {
   return to_numpy(run_released(nb::none(), [&](const Progress&) {
                     return RandomMiner({.count = count, .seed = seed, .threads = threads}).select(labels.index);
@@ -190,6 +198,8 @@ void bind_mining(nb::module_& module) {
       .def("load", [](KappaController& self, const std::string& state) { self.load(state); }, nb::arg("state"));
   module.def("mine", &mine, nb::arg("lists"), nb::arg("labels"), nb::arg("rows").none(), nb::arg("options"), nb::arg("progress").none());
   module.def("check_miner_options", [](const nb::dict& given) { options_of(given).validate(); }, nb::arg("options"));
+  module.def("find_kappa", &search_kappa, nb::arg("lists"), nb::arg("labels"), nb::arg("options"), nb::arg("progress").none());
+  module.attr("HARDLY_MINED") = kHardlyMined;
   module.def("random_triplets", &random_triplets, nb::arg("labels"), nb::arg("count"), nb::arg("seed"), nb::arg("threads"));
   module.def("violating_share", &violating, nb::arg("triplets"), nb::arg("rows"), nb::arg("margin"));
 }

@@ -1,31 +1,17 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "binding.h"
 #include "smartmine/core/parallel.h"
-#include "smartmine/graph/exact_knn.h"
 #include "smartmine/graph/fanng.h"
+#include "smartmine/graph/neighbor_index.h"
 
 namespace smartmine::python {
 namespace {
 
 constexpr std::size_t kSearchGrain = 16;  // queries
-
-/// Options of an index and the graph it keeps.
-struct GraphIndex {
-  std::string kind = "auto";
-  FanngOptions options;
-  bool keep = false;
-  std::optional<Fanng> graph;
-};
 
 Start start_named(const std::string& name) {
   if (name == "partition") return Start::kPartition;
@@ -34,82 +20,67 @@ Start start_named(const std::string& name) {
   throw InvalidArgument("start is '" + name + "'; it must be partition, random or previous");
 }
 
-GraphIndex make_index(const std::string& kind, std::size_t neighbors, const std::string& start, double recall, double success_rate,
-                      bool certify, std::uint32_t edge_candidates, std::uint32_t max_degree, bool keep, std::uint64_t seed,
-                      unsigned threads) {
-  if (kind != "auto" && kind != "exact" && kind != "fanng")
-    throw InvalidArgument("index is '" + kind + "'; it must be auto, exact or fanng");
-  GraphIndex index;
-  index.kind = kind;
-  index.keep = keep;
-  index.options = {.neighbors = neighbors,
-                   .recall_target = recall,
-                   .success_target = success_rate,
-                   .certify = certify,
-                   .max_degree = max_degree,
-                   .edge_candidates = edge_candidates,
-                   .start = start_named(start),
-                   .seed = seed,
-                   .threads = threads,
-                   .refreshable = keep};
-  index.options.validate();
-  return index;
+IndexKind kind_named(const std::string& name) {
+  if (name == "auto") return IndexKind::kAutomatic;
+  if (name == "exact") return IndexKind::kExact;
+  if (name == "fanng") return IndexKind::kFanng;
+  throw InvalidArgument("index is '" + name + "'; it must be auto, exact or fanng");
 }
 
-nb::tuple find_neighbors(GraphIndex& index, const FloatMatrix& matrix, std::uint64_t seed, nb::handle progress) {
+void make_index(NeighborIndex* index, const std::string& kind, std::size_t neighbors, const std::string& start, double recall,
+                double success_rate, bool certify, std::uint32_t edge_candidates, std::uint32_t max_degree, bool keep, std::uint64_t seed,
+                unsigned threads) {
+  new (index) NeighborIndex({.kind = kind_named(kind),
+                             .neighbors = neighbors,
+                             .recall_target = recall,
+                             .success_target = success_rate,
+                             .certify = certify,
+                             .max_degree = max_degree,
+                             .edge_candidates = edge_candidates,
+                             .start = start_named(start),
+                             .keep_graph = keep,
+                             .seed = seed,
+                             .threads = threads});
+}
+
+const char* start_used(const NeighborIndex& index, const NeighborStats& stats, bool had_graph) {
+  if (stats.index != "fanng") return "none";
+  const Start start = index.options().start;
+  if (start == Start::kRandom) return "random";
+  return start == Start::kPrevious && had_graph ? "previous" : "partition";
+}
+
+nb::tuple find_neighbors(NeighborIndex& index, const FloatMatrix& matrix, std::uint64_t seed, nb::handle progress) {
   const Rows rows = rows_of(matrix);
-  FanngOptions options = index.options;
-  options.seed = seed;
-  const bool exact =
-      index.kind == "exact" || (index.kind == "auto" && exact_is_faster(rows.size(), rows.dimension(), options.neighbors));
-  if (options.start == Start::kPrevious && !index.graph) options.start = Start::kPartition;
-  std::string start = "none";
-  auto lists = std::make_shared<NeighborLists>();
-  NeighborStats stats;
-  run_released(progress, [&](const Progress& report) {
-    if (exact) {
-      NeighborResult found = ExactKnn({.neighbors = options.neighbors, .threads = options.threads}).neighbors(rows, report);
-      *lists = std::move(found.lists);
-      stats = std::move(found.stats);
-      stats.recall_target = options.recall_target;
-      return;
-    }
-    start = options.start == Start::kPrevious ? "previous" : options.start == Start::kRandom ? "random" : "partition";
-    FanngResult found = build_fanng(rows, options, index.graph ? &*index.graph : nullptr, report);
-    *lists = std::move(found.lists);
-    stats = std::move(found.stats);
-    if (index.keep) index.graph = std::move(found.graph);
-  });
-  nb::dict told = to_dict(stats);
+  const bool had_graph = index.graph() != nullptr;
+  NeighborResult found =
+      run_released(progress, [&](const Progress& report) { return index.neighbors(rows, {.seed = seed, .device = {}}, report); });
+  nb::dict told = to_dict(found.stats);
   told["size"] = rows.size();
   told["dimension"] = rows.dimension();
-  told["neighbors"] = lists->neighbors();
-  told["threads"] = resolve_threads(options.threads);
-  told["start"] = start;
-  if (exact)  // no graph, so nothing to speak of
+  told["neighbors"] = found.lists.neighbors();
+  told["threads"] = resolve_threads(index.options().threads);
+  told["start"] = start_used(index, found.stats, had_graph);
+  if (found.stats.index != "fanng")  // no graph, so nothing to speak of
     for (const char* name : {"success_rate", "success_bound", "success_pairs", "success_target", "success_reached", "mean_degree",
                              "max_degree", "edges_added"})
       told[name] = nb::none();
-  return nb::make_tuple(SharedLists{lists}, told);
+  return nb::make_tuple(SharedLists{std::make_shared<NeighborLists>(std::move(found.lists))}, told);
 }
 
 nb::tuple search_exact(const FloatMatrix& matrix, const FloatMatrix& queries, std::size_t neighbors, unsigned threads,
                        nb::handle progress) {
-  auto lists = std::make_shared<NeighborLists>();
-  NeighborStats stats;
-  run_released(progress, [&](const Progress& report) {
-    NeighborResult found = ExactKnn({.neighbors = neighbors, .threads = threads}).search(rows_of(matrix), rows_of(queries), report);
-    *lists = std::move(found.lists);
-    stats = std::move(found.stats);
-  });
-  return nb::make_tuple(SharedLists{lists}, to_dict(stats));
+  const NeighborIndex index({.kind = IndexKind::kExact, .neighbors = neighbors, .threads = threads});
+  NeighborResult found =
+      run_released(progress, [&](const Progress& report) { return index.search(rows_of(matrix), rows_of(queries), report); });
+  return nb::make_tuple(SharedLists{std::make_shared<NeighborLists>(std::move(found.lists))}, to_dict(found.stats));
 }
 
 /// Through the graph, from the vertex whose row is the nearest of a few. A query whose reachable part is too small has id -1 in every
 /// place; the caller asks the exact search for it, so that nobody gets fewer than asked for.
-SharedLists search_graph(const GraphIndex& index, const FloatMatrix& matrix, const FloatMatrix& queries, std::size_t neighbors,
+SharedLists search_graph(const NeighborIndex& index, const FloatMatrix& matrix, const FloatMatrix& queries, std::size_t neighbors,
                          std::size_t budget, unsigned threads, nb::handle progress) {
-  if (!index.graph) throw InvalidArgument("the index has no graph; it must be made with index='fanng' and updated first");
+  if (index.graph() == nullptr) throw InvalidArgument("the index has no graph; it must be made with index='fanng' and updated first");
   const Rows rows = rows_of(matrix);
   const Rows wanted = rows_of(queries);
   if (wanted.dimension() != rows.dimension())
@@ -122,7 +93,7 @@ SharedLists search_graph(const GraphIndex& index, const FloatMatrix& matrix, con
         [&](std::size_t begin, std::size_t end, unsigned) {
           for (std::size_t i = begin; i < end; ++i) {
             const std::vector<Found> found =
-                index.graph->search(rows, wanted[i], {.neighbors = neighbors, .distance_computations = budget, .start = 0});
+                index.graph()->search(rows, wanted[i], {.neighbors = neighbors, .distance_computations = budget, .start = 0});
             const bool enough = found.size() == neighbors;
             for (std::size_t j = 0; j < neighbors; ++j) {
               lists->ids(i)[j] = enough ? found[j].id : ~std::uint32_t{0};
@@ -187,22 +158,16 @@ void bind_neighbors(nb::module_& module) {
       .def_prop_ro("distances", [](const SharedLists& self) {
         return to_numpy(self.lists->all_distances().data(), {self.lists->size(), self.lists->neighbors()}, self.lists);
       });
-  nb::class_<GraphIndex>(module, "NeighborIndex", "Finds lists, and keeps the graph between calls if asked to.")
-      .def("__init__",
-           [](GraphIndex* self, const std::string& kind, std::size_t neighbors, const std::string& start, double recall,
-              double success_rate, bool certify, std::uint32_t edge_candidates, std::uint32_t max_degree, bool keep, std::uint64_t seed,
-              unsigned threads) {
-             new (self) GraphIndex(make_index(kind, neighbors, start, recall, success_rate, certify, edge_candidates, max_degree, keep,
-                                              seed, threads));
-           },
-           nb::kw_only(), nb::arg("kind"), nb::arg("neighbors"), nb::arg("start"), nb::arg("recall"), nb::arg("success_rate"),
-           nb::arg("certify"), nb::arg("edge_candidates"), nb::arg("max_degree"), nb::arg("keep"), nb::arg("seed"), nb::arg("threads"))
+  nb::class_<NeighborIndex>(module, "NeighborIndex", "Finds lists, and keeps the graph between calls if asked to.")
+      .def("__init__", &make_index, nb::kw_only(), nb::arg("kind"), nb::arg("neighbors"), nb::arg("start"), nb::arg("recall"),
+           nb::arg("success_rate"), nb::arg("certify"), nb::arg("edge_candidates"), nb::arg("max_degree"), nb::arg("keep"),
+           nb::arg("seed"), nb::arg("threads"))
       .def("neighbors", &find_neighbors, nb::arg("rows"), nb::arg("seed"), nb::arg("progress").none())
       .def("search", &search_graph, nb::arg("rows"), nb::arg("queries"), nb::arg("neighbors"), nb::arg("budget"), nb::arg("threads"),
            nb::arg("progress").none())
-      .def_prop_ro("has_graph", [](const GraphIndex& self) { return self.graph.has_value(); })
-      .def("save", [](const GraphIndex& self, const std::string& path) { self.graph.value().save(path); }, nb::arg("path"))
-      .def("load", [](GraphIndex& self, const std::string& path) { self.graph = Fanng::load(path); }, nb::arg("path"));
+      .def_prop_ro("has_graph", [](const NeighborIndex& self) { return self.graph() != nullptr; })
+      .def("save", [](const NeighborIndex& self, const std::string& path) { self.save(path); }, nb::arg("path"))
+      .def("load", [](NeighborIndex& self, const std::string& path) { self.load(path); }, nb::arg("path"));
   module.def("search_exact", &search_exact, nb::arg("rows"), nb::arg("queries"), nb::arg("neighbors"), nb::arg("threads"),
              nb::arg("progress").none());
   module.def("given_lists", &given_lists, nb::arg("ids"), nb::arg("distances"));

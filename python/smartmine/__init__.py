@@ -6,6 +6,7 @@
 
 smartmine.torch has samplers, losses and a loader of trained runs for PyTorch; smartmine.sklearn a transformer. Neither is imported here.
 """
+
 from ._core import Cancelled, Error, InternalError, InvalidArgument, IoError, __version__
 from ._evaluate import KMeans, evaluate, kmeans
 from ._glyphs import glyphs
@@ -17,7 +18,27 @@ from ._run import Run
 from ._tsne import Map, tsne
 
 __all__ = [
-    "Cancelled", "Error", "Found", "HardNegatives", "Index", "InternalError", "InvalidArgument", "IoError", "KMeans", "Map", "Mined",
-    "Miner", "Neighbors", "ProgressEvent", "Run", "__version__", "evaluate", "glyphs", "kmeans", "knn", "mine_hard_negatives", "tsne",
+    "Cancelled",
+    "Error",
+    "Found",
+    "HardNegatives",
+    "Index",
+    "InternalError",
+    "InvalidArgument",
+    "IoError",
+    "KMeans",
+    "Map",
+    "Mined",
+    "Miner",
+    "Neighbors",
+    "ProgressEvent",
+    "Run",
+    "__version__",
+    "evaluate",
+    "glyphs",
+    "kmeans",
+    "knn",
+    "mine_hard_negatives",
+    "tsne",
     "violating_share",
 ]

@@ -6,6 +6,7 @@ The rules, for matrices of vectors:
 * float64 and float16 in C order are cast to float32, which takes a copy.
 * Everything else is an error that says what to call.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -81,7 +82,8 @@ def class_labels(y: Any, rows: int | None = None, name: str = "labels") -> np.nd
         raise InvalidArgument(f"{name} has shape {array.shape}; it must have one dimension, a label a row")
     if array.dtype.kind not in "iu":
         raise TypeError(
-            f"{name} is of {array.dtype}; it must be of whole numbers: call numpy.unique({name}, return_inverse=True)[1], which numbers them"
+            f"{name} is of {array.dtype}; it must be of whole numbers: "
+            f"call numpy.unique({name}, return_inverse=True)[1], which numbers them"
         )
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         raise InvalidArgument(f"{name} has values over 2^63 - 1; number the classes anew with numpy.unique(..., return_inverse=True)[1]")

@@ -1,4 +1,5 @@
 """Hard negatives for retrieval: for every query those of another set that are near it and not among its positives."""
+
 from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -14,7 +15,7 @@ _PIECE = 1 << 22  # candidates looked at at once, so that memory stays bounded h
 
 
 class HardNegatives(NamedTuple):
-    """`rows` (int64), ids of queries and of the corpus: (query, positive, negative) for triplets, (query, positive, negative, ...) for tuples.
+    """`rows` (int64) of ids: (query, positive, negative) for triplets, (query, positive, negative, ...) for tuples.
 
     `similarities` (float32) has the same number of rows: the similarity of the query to each of the others.
     """
@@ -31,7 +32,9 @@ def _positive_lists(positives: Any, queries: int, corpus: int) -> Tuple[np.ndarr
     else:
         array = np.asarray(positives) if isinstance(positives, (list, tuple, range)) else _view(positives, "positives")
         if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
-            raise InvalidArgument(f"positives is of {array.dtype} with shape {array.shape}; an id of the corpus a query, or a list of ids, is wanted")
+            raise InvalidArgument(
+                f"positives is of {array.dtype} with shape {array.shape}; an id of the corpus a query, or a list of ids, is wanted"
+            )
         parts = [np.unique(entry) for entry in array.reshape(len(array), -1).astype(np.int64)]
     if len(parts) != queries:
         raise InvalidArgument(f"positives has {len(parts)} entries; there are {queries} queries, and each needs its own")
@@ -99,8 +102,21 @@ def mine_hard_negatives(
     base, wanted = _unit(base, "corpus"), _unit(wanted, "queries")
     flat, offsets = _positive_lists(positives, len(wanted), len(base))
     limits = (-np.inf if min_similarity is None else min_similarity, np.inf if max_similarity is None else max_similarity)
-    search = _Search(base, wanted, flat, offsets, negatives, range_min, range_max, absolute_margin, relative_margin, limits,
-                     sampling == "random", _numbers.seed(seed), _numbers.threads(threads))
+    search = _Search(
+        base,
+        wanted,
+        flat,
+        offsets,
+        negatives,
+        range_min,
+        range_max,
+        absolute_margin,
+        relative_margin,
+        limits,
+        sampling == "random",
+        _numbers.seed(seed),
+        _numbers.threads(threads),
+    )
     with Reporting(progress) as report:
         search.run(report)
     return search.result(output)
@@ -109,9 +125,22 @@ def mine_hard_negatives(
 class _Search:
     """One call: pairs of a query and a positive, and the negatives found for each."""
 
-    def __init__(self, base: np.ndarray, wanted: np.ndarray, flat: np.ndarray, offsets: np.ndarray, negatives: int, range_min: int,
-                 range_max: Optional[int], absolute: Optional[float], relative: Optional[float], limits: Tuple[float, float], random: bool,
-                 seed: int, threads: int) -> None:
+    def __init__(
+        self,
+        base: np.ndarray,
+        wanted: np.ndarray,
+        flat: np.ndarray,
+        offsets: np.ndarray,
+        negatives: int,
+        range_min: int,
+        range_max: Optional[int],
+        absolute: Optional[float],
+        relative: Optional[float],
+        limits: Tuple[float, float],
+        random: bool,
+        seed: int,
+        threads: int,
+    ) -> None:
         self.base, self.wanted, self.flat, self.offsets = base, wanted, flat, offsets
         self.negatives, self.range_min, self.range_max = negatives, range_min, range_max
         self.absolute, self.relative, self.limits, self.random = absolute, relative, limits, random

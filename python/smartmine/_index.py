@@ -1,4 +1,5 @@
 """Neighbour lists: `knn` for one set of rows, `Index` for rows that move from epoch to epoch."""
+
 from __future__ import annotations
 
 import io
@@ -84,8 +85,16 @@ def knn(
     rows = matrix(x)
     if start == "previous":
         raise InvalidArgument("start is 'previous'; a graph to start from is kept by smartmine.Index, whose update uses it")
-    options = dict(_DEFAULTS, index=index, start=start, recall=recall, success_rate=success_rate, certify=certify,
-                   edge_candidates=edge_candidates, max_degree=max_degree)
+    options = dict(
+        _DEFAULTS,
+        index=index,
+        start=start,
+        recall=recall,
+        success_rate=success_rate,
+        certify=certify,
+        edge_candidates=edge_candidates,
+        max_degree=max_degree,
+    )
     asked = any(options[name] != _DEFAULTS[name] for name in ("start", "success_rate", "certify", "edge_candidates", "max_degree"))
     if asked and index == "exact":
         raise InvalidArgument("an option for a graph is given, and index='exact' builds none; use index='fanng' or 'auto'")
@@ -168,8 +177,9 @@ class Index:
         self._rows, self._lists = rows, lists
         return Neighbors(lists.ids, lists.distances, stats)
 
-    def query(self, queries: Any, k: int = 10, *, budget: Optional[int] = None, threads: Optional[int] = None,
-              progress: ProgressLike = None) -> Found:
+    def query(
+        self, queries: Any, k: int = 10, *, budget: Optional[int] = None, threads: Optional[int] = None, progress: ProgressLike = None
+    ) -> Found:
         """The k rows nearest each query; a row equal to a query is an answer like any other.
 
         Exact unless `budget` is given: then at most so many rows a query are looked at, by walking the graph, which is quicker for few

@@ -1,4 +1,5 @@
 """Triplets over the whole set: `Miner` selects them from neighbour lists and moves kappa as training goes on."""
+
 from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
@@ -32,10 +33,11 @@ def violating_share(triplets: Any, x: Any, margin: float = 0.2) -> float:
 class Miner:
     """The paper's triplet selection over the whole set, epoch by epoch.
 
-    `mine(x, labels)` gives a triplet (or `triplets_per_anchor`) for every row that is not alone in its class. Its negative is the nearest
-    that lies beyond `kappa` times the squared distance of the nearest positive; its positive lies behind that negative. Without
-    `target_error`, kappa stays. With it, `observe(training_error)` after each epoch moves kappa so that the share of triplets with a loss
-    comes to the target; `kappa="auto"` then starts from the kappa whose triplets have that error before they are trained on.
+    `mine(x, labels)` gives a triplet (or `triplets_per_anchor`) for every row that is not alone in its class. Its negative is the
+    nearest that lies beyond `kappa` times the squared distance of the nearest positive; its positive lies behind that negative. Without
+    `target_error`, kappa stays; `kappa="auto"` looks for the largest that mines nearly all at every call. With it,
+    `observe(training_error)` after each epoch moves kappa so that the share of triplets with a loss comes to the target; `kappa="auto"`
+    then starts from the kappa whose triplets have that error before they are trained on.
 
     Options and results are those of `smartmine mine`: the first call is `smartmine mine --seed seed`, to the bit; the n-th after it is that
     with `seed + n` and the graph of the call before.
@@ -66,8 +68,6 @@ class Miner:
         threads: int = 0,
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        if kappa == "auto" and target_error is None:
-            raise InvalidArgument("kappa is 'auto', which is the kappa that meets target_error; target_error must be given too")
         if isinstance(kappa, str) and kappa != "auto":
             raise InvalidArgument(f"kappa is {kappa!r}; it must be a positive number or 'auto'")
         if not longer_lists and longest_list != 0:
@@ -79,8 +79,11 @@ class Miner:
         self._controller: Optional[_core.KappaController] = None
         if target_error is not None:
             self._controller = _core.KappaController(
-                target_error=float(target_error), start=self._kappa, min_kappa=float(kappa_floor),
-                max_kappa=max(64.0, 2 * self._kappa), fit=kappa_fit,
+                target_error=float(target_error),
+                start=self._kappa,
+                min_kappa=float(kappa_floor),
+                max_kappa=max(64.0, 2 * self._kappa),
+                fit=kappa_fit,
             )
         self._options: Dict[str, Any] = {
             "kappa": self._kappa or 4.0,
@@ -166,18 +169,33 @@ class Miner:
                 return _core.violating_share(tried, rows, options["margin"])
 
             self._controller.begin(expected_error)
-        options["kappa"] = self.kappa
+        elif self._kappa == 0:
+            options["kappa"], _ = _core.find_kappa(lists, classes, options, report)
+        if self.kappa > 0:
+            options["kappa"] = self.kappa
         triplets, selection = _core.mine(lists, classes, rows, options, report)
         selection["kappa"] = options["kappa"]
         mined = selection["mined"] + selection["mined_outside_positive"] + selection["mined_nearer_positive"]
         share = mined / max(1, selection["triplets"])
+        if self._kappa > 0 and options["mined_fraction"] > 0 and share <= _core.HARDLY_MINED * options["mined_fraction"]:
+            selection["hint"] = self._hint(lists, classes, options, mined, selection["triplets"], report)
         self._mined_share = min(1.0, share / options["mined_fraction"]) if options["mined_fraction"] > 0 else None
         return triplets, selection
+
+    @staticmethod
+    def _hint(lists: _core.Lists, classes: _core.LabelIndex, options: Dict[str, Any], mined: int, triplets: int, report: Any) -> str:
+        """Where hardly anything was mined: which kappa would mine, and how much."""
+        kappa, share = _core.find_kappa(lists, classes, options, report)
+        if share * triplets <= mined or kappa == options["kappa"]:
+            return f"only {mined} of {triplets} triplets were mined, and no kappa from 1/256 to 4 mines more from these lists"
+        would = f"kappa={kappa:.3g} would mine {100 * share:.0f} % of them, and kappa='auto' finds it"
+        return f"only {mined} of {triplets} triplets were mined; {would}"
 
     def observe(self, training_error: float, mined: Optional[float] = None) -> float:
         """Tells the training error of the epoch just trained, the share of its triplets with a loss; returns the next kappa.
 
-        `mined` is how many of the triplets that were to be mined could be; the last call of `mine` knows. Without `target_error` kappa stays.
+        `mined` is how many of the triplets that were to be mined could be; the last call of `mine` knows. Without `target_error` kappa
+        stays.
         """
         training_error = float(training_error)
         if not 0 <= training_error <= 1:
@@ -219,6 +237,6 @@ def _combined(lists: Stats, selection: Stats, classes: int) -> Stats:
     stats["stage_seconds"] = {"lists": lists["seconds"], "selection": seconds, "longer_lists": longer}
     stats["seconds"] = lists["seconds"] + seconds + longer
     stats["distance_computations"] = lists.get("distance_computations", 0) + selection.pop("longer_lists_computations")
-    note = "; ".join(part for part in (lists["note"], selection.pop("note")) if part)
+    note = "; ".join(part for part in (lists["note"], selection.pop("note"), selection.pop("hint", "")) if part)
     stats.update(selection, classes=classes, note=note)
     return stats

@@ -1,4 +1,5 @@
 """Whole numbers from people, checked before the core sees them, so that messages name the argument."""
+
 from __future__ import annotations
 
 import operator

@@ -1,4 +1,5 @@
 """How long calls tell where they stand."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """What `smartmine train` left in a run directory."""
+
 from __future__ import annotations
 
 import json
@@ -27,9 +28,9 @@ class Run:
         run = smartmine.Run("runs/glyphs-1")
         plt.plot(run.epochs, run["recall@1"])
 
-    `run[name]` is a value of every epoch of the log as a float array, NaN where an epoch has none: a name of the log, such as loss or kappa,
-    of its metrics, such as recall@1, or with dots for what lies deeper, such as mining.mined. Epoch 0 is the untrained network. Reads the
-    log when made; `reload()` reads it anew while training goes on.
+    `run[name]` is a value of every epoch of the log as a float array, NaN where an epoch has none: a name of the log, such as loss or
+    kappa, of its metrics, such as recall@1, or with dots for what lies deeper, such as mining.mined. Epoch 0 is the untrained network.
+    Reads the log when made; `reload()` reads it anew while training goes on.
     """
 
     def __init__(self, path: Union[str, "os.PathLike[str]"]) -> None:
@@ -102,7 +103,7 @@ class Run:
 
     @property
     def model_path(self) -> Optional[str]:
-        """The weights of the last checkpoint, a safetensors file; None before the first. `smartmine.torch.load_run` makes a module of them."""
+        """The weights of the last checkpoint, a safetensors file; None before the first. `smartmine.torch.load_run` loads them."""
         for folder in ("checkpoint", "checkpoint.old"):
             path = os.path.join(self.path, folder, "model.safetensors")
             if os.path.isfile(path):

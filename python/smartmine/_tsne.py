@@ -1,4 +1,5 @@
 """A map of embeddings in the plane."""
+
 from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple
@@ -30,11 +31,19 @@ def tsne(
     threads: int = 0,
     progress: ProgressLike = None,
 ) -> Map:
-    """t-SNE by the Barnes-Hut approximation, over neighbour lists of the library's own. `learning_rate=0`: what suits the number of rows."""
+    """t-SNE by the Barnes-Hut approximation, over lists of the library's own. `learning_rate=0`: what suits the number of rows."""
     rows = matrix(x)
     with Reporting(progress) as report:
         places, stats = _core.tsne(
-            rows, float(perplexity), _numbers.whole(iterations, "iterations", 0, 100000), _numbers.whole(early, "early", 0, 100000),
-            float(exaggeration), float(theta), float(learning_rate), _numbers.seed(seed), _numbers.threads(threads), report,
+            rows,
+            float(perplexity),
+            _numbers.whole(iterations, "iterations", 0, 100000),
+            _numbers.whole(early, "early", 0, 100000),
+            float(exaggeration),
+            float(theta),
+            float(learning_rate),
+            _numbers.seed(seed),
+            _numbers.threads(threads),
+            report,
         )
     return Map(places, stats)

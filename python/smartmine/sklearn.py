@@ -1,4 +1,5 @@
 """For scikit-learn: neighbour lists as a sparse graph that its estimators take (`metric="precomputed"`)."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -28,8 +29,9 @@ class NeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     exactly. Distances are computed in float32.
     """
 
-    def __init__(self, *, mode: str = "distance", n_neighbors: int = 5, index: str = "auto", recall: float = 0.98, seed: int = 1,
-                 threads: int = 0) -> None:
+    def __init__(
+        self, *, mode: str = "distance", n_neighbors: int = 5, index: str = "auto", recall: float = 0.98, seed: int = 1, threads: int = 0
+    ) -> None:
         self.mode = mode
         self.n_neighbors = n_neighbors
         self.index = index
@@ -52,8 +54,10 @@ class NeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _columns(self) -> int:
         columns = self.n_neighbors + int(self.mode == "distance")
         if columns > self.n_samples_fit_:
-            raise ValueError(f"n_neighbors is {self.n_neighbors}; {self.n_samples_fit_} rows were fitted, so it must be at most "
-                             f"{self.n_samples_fit_ - int(self.mode == 'distance')}")
+            raise ValueError(
+                f"n_neighbors is {self.n_neighbors}; {self.n_samples_fit_} rows were fitted, so it must be at most "
+                f"{self.n_samples_fit_ - int(self.mode == 'distance')}"
+            )
         return columns
 
     def _graph(self, ids: np.ndarray, squared: np.ndarray) -> csr_matrix:

@@ -1,4 +1,5 @@
 """What comes in: without a copy where it is as wanted, else an error that says what to call."""
+
 import gc
 import resource
 
@@ -104,7 +105,7 @@ def test_bad_options_name_the_argument(data):
         (lambda: smartmine.knn(x, 5, index="hnsw"), "index is 'hnsw'"),
         (lambda: smartmine.knn(x, 5, index="exact", certify=True), "index='exact'"),
         (lambda: smartmine.Miner(kappa=-1), "kappa is -1"),
-        (lambda: smartmine.Miner(kappa="auto"), "target_error"),
+        (lambda: smartmine.Miner(kappa="some"), "kappa is 'some'"),
         (lambda: smartmine.Miner(target_error=2), "target_error is 2"),
         (lambda: smartmine.Miner(mined_fraction=2), "mined_fraction is 2"),
         (lambda: smartmine.Miner().observe(3), "training_error is 3"),

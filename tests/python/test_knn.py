@@ -51,8 +51,22 @@ def test_threads_never_change_the_result(data):
 def test_the_same_bits_as_the_program(program, tmp_path, data, index):
     x, _ = data
     np.save(tmp_path / "x.npy", x)
-    told = json.loads(program("knn", "--embeddings", tmp_path / "x.npy", "--neighbors", 30, "--index", index, "--seed", 7, "--output",
-                              tmp_path / "lists", "--json"))
+    told = json.loads(
+        program(
+            "knn",
+            "--embeddings",
+            tmp_path / "x.npy",
+            "--neighbors",
+            30,
+            "--index",
+            index,
+            "--seed",
+            7,
+            "--output",
+            tmp_path / "lists",
+            "--json",
+        )
+    )
     ids, distances, stats = smartmine.knn(x, 30, index=index, seed=7)
     assert (np.load(tmp_path / "lists.ids.npy") == ids).all()
     assert (np.load(tmp_path / "lists.distances.npy") == distances).all()

@@ -1,4 +1,5 @@
 """Against the real Lightning."""
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the tests with Lightning are left out")
@@ -39,8 +40,17 @@ def fit(tmp_path, epochs=3, log=False, loss=True, **options):
     sampler = TripletBatchSampler(y, batch_size=50, neighbors=60, target_error=0.6)
     module = Module(log)
     mining = SmartMining(sampler, dataset, loss=module.loss if loss else None)
-    trainer = pl.Trainer(max_epochs=epochs, callbacks=[mining], accelerator="cpu", logger=False, enable_progress_bar=False, use_distributed_sampler=False,
-                         enable_model_summary=False, default_root_dir=tmp_path, enable_checkpointing=True)
+    trainer = pl.Trainer(
+        max_epochs=epochs,
+        callbacks=[mining],
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        use_distributed_sampler=False,
+        enable_model_summary=False,
+        default_root_dir=tmp_path,
+        enable_checkpointing=True,
+    )
     trainer.fit(module, DataLoader(dataset, batch_sampler=sampler), **options)
     return trainer, module, sampler
 

@@ -1,4 +1,5 @@
 """A trained network in Python gives what the program's does."""
+
 import json
 import struct
 
@@ -36,8 +37,11 @@ def write_images(folder, images):
         colour = 0 if image.ndim == 2 else 2
         raw = b"".join(b"\0" + row.tobytes() for row in image)
         (folder / f"{number:03}.png").write_bytes(
-            b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+            b"\x89PNG\r\n\x1a\n"
+            + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(raw))
+            + chunk(b"IEND", b"")
+        )
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +74,26 @@ def test_googlenet_embeds_as_the_program_does(trains, tmp_path, pooling):
     photos = random.integers(0, 256, size=(16, 256, 256, 3), dtype=np.uint8)
     for label in range(4):
         write_images(folder / f"class{label}", photos[4 * label : 4 * label + 4])
-    trains("train", "--dataset", "folder", "--data-root", folder, "--backbone", "googlenet", "--pooling", pooling, "--epochs", 1, "--batch-size",
-           2, "--quiet", "--learning-rate", 0.0001, "--output", tmp_path / "run")
+    trains(
+        "train",
+        "--dataset",
+        "folder",
+        "--data-root",
+        folder,
+        "--backbone",
+        "googlenet",
+        "--pooling",
+        pooling,
+        "--epochs",
+        1,
+        "--batch-size",
+        2,
+        "--quiet",
+        "--learning-rate",
+        0.0001,
+        "--output",
+        tmp_path / "run",
+    )
     model = load_run(tmp_path / "run")
     write_images(tmp_path / "images", photos[:6])
     trains("embed", "--run", tmp_path / "run", "--input", tmp_path / "images", "--output", tmp_path / "x.npy", "--quiet")
@@ -88,7 +110,9 @@ def test_googlenet_has_the_names_of_the_weights_file():
 
 @pytest.fixture
 def made(tmp_path):
-    (tmp_path / "config.toml").write_text('backbone = "small"\nembedding-dim = 8\ninput-size = 32\nimage-size = 36\nchannels = 1\nepochs = 1\n')
+    (tmp_path / "config.toml").write_text(
+        'backbone = "small"\nembedding-dim = 8\ninput-size = 32\nimage-size = 36\nchannels = 1\nepochs = 1\n'
+    )
     (tmp_path / "checkpoint").mkdir()
     from smartmine.torch.models import SmallConvnet
 

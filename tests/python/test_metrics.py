@@ -18,6 +18,34 @@ def test_the_same_numbers_and_names_as_the_program(program, tmp_path, data):
             assert told[name] == found[name], name
 
 
+def test_a_gallery_apart_gives_the_programs_numbers(program, tmp_path, data):
+    x, y = data
+    parts = {"x": x[::2], "y": y[::2], "gx": x[1::2], "gy": y[1::2]}
+    for name, part in parts.items():
+        np.save(tmp_path / f"{name}.npy", part)
+    told = json.loads(
+        program(
+            "eval",
+            "--embeddings",
+            tmp_path / "x.npy",
+            "--labels",
+            tmp_path / "y.npy",
+            "--gallery",
+            tmp_path / "gx.npy",
+            "--gallery-labels",
+            tmp_path / "gy.npy",
+            "--recall-at",
+            "1,10",
+            "--json",
+        )
+    )
+    found = smartmine.evaluate(parts["x"].copy(), parts["y"], gallery=parts["gx"].copy(), gallery_labels=parts["gy"], recall_at=(1, 10))
+    for name in ("recall@1", "recall@10", "map@r", "r_precision", "nmi", "gallery_size", "note"):
+        assert told[name] == found[name], name
+    with pytest.raises(ValueError, match="gallery_labels is missing"):
+        smartmine.evaluate(x, y, gallery=x)
+
+
 def test_what_is_left_out_is_none(data):
     found = smartmine.evaluate(*data, nmi=False, map_at_r=False, recall_at=(1, 10))
     assert found["nmi"] is None and found["map@r"] is None and found["clusters"] is None

@@ -28,15 +28,46 @@ def test_the_same_bits_as_the_program(program, tmp_path, hard, index):
     x, y = hard
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", y)
-    told = json.loads(program("mine", "--embeddings", tmp_path / "x.npy", "--labels", tmp_path / "y.npy", "--kappa", 1.5, "--seed", 3, "--index",
-                              index, "--triplets-per-anchor", 2, "--mined-fraction", 0.7, "--longer-lists", "--neighbors", 30, "--output",
-                              tmp_path / "t.npy", "--json"))
+    told = json.loads(
+        program(
+            "mine",
+            "--embeddings",
+            tmp_path / "x.npy",
+            "--labels",
+            tmp_path / "y.npy",
+            "--kappa",
+            1.5,
+            "--seed",
+            3,
+            "--index",
+            index,
+            "--triplets-per-anchor",
+            2,
+            "--mined-fraction",
+            0.7,
+            "--longer-lists",
+            "--neighbors",
+            30,
+            "--output",
+            tmp_path / "t.npy",
+            "--json",
+        )
+    )
     miner = smartmine.Miner(1.5, seed=3, index=index, triplets_per_anchor=2, mined_fraction=0.7, longer_lists=True, neighbors=30)
     triplets, stats = miner.mine(x, y)
     assert (np.load(tmp_path / "t.npy") == triplets).all()
     assert set(told) - {"read_seconds", "write_seconds"} == set(stats)
     assert set(told["stage_seconds"]) == set(stats["stage_seconds"])
-    for name in ("mined", "random_no_negative", "random_by_share", "negative_distance_median", "kappa", "classes", "extended_anchors", "distance_computations"):
+    for name in (
+        "mined",
+        "random_no_negative",
+        "random_by_share",
+        "negative_distance_median",
+        "kappa",
+        "classes",
+        "extended_anchors",
+        "distance_computations",
+    ):
         assert told[name] == stats[name], name
 
 
@@ -86,6 +117,34 @@ def test_kappa_auto_starts_where_the_error_is_expected(hard):
     assert 1 <= stats["kappa"] <= 4
     harder, easier = (smartmine.violating_share(smartmine.Miner(k, neighbors=60).mine(x, y).triplets, x) for k in (1.0, 4.0))
     assert easier - 0.02 <= smartmine.violating_share(triplets, x) <= harder + 0.02
+
+
+def test_kappa_auto_without_a_target_is_the_programs(program, tmp_path, hard):
+    x, y = hard
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    told = json.loads(
+        program(
+            "mine",
+            "--embeddings",
+            tmp_path / "x.npy",
+            "--labels",
+            tmp_path / "y.npy",
+            "--kappa",
+            "auto",
+            "--output",
+            tmp_path / "t.npy",
+            "--json",
+        )
+    )
+    triplets, stats = smartmine.Miner("auto").mine(x, y)
+    assert stats["kappa"] == told["kappa"] and (np.load(tmp_path / "t.npy") == triplets).all()
+
+
+def test_says_which_kappa_would_mine_when_hardly_any_was():
+    x, y = clustered(rows=600, dimension=32, of_class=20, spread=0.5)
+    note = smartmine.Miner(50.0).mine(x, y).stats["note"]
+    assert "of 600 triplets were mined" in note
 
 
 def test_a_miner_survives_pickle_and_state_dicts(hard):
@@ -138,8 +197,17 @@ class TestHardNegatives:
         assert np.allclose(found.similarities, expected, atol=1e-5)
 
     def test_keep_to_margins_and_ranges(self):
-        found = smartmine.mine_hard_negatives(self.queries, self.corpus, np.arange(40), negatives=2, range_min=5, absolute_margin=0.2,
-                                              relative_margin=0.3, max_similarity=0.6, min_similarity=-0.5)
+        found = smartmine.mine_hard_negatives(
+            self.queries,
+            self.corpus,
+            np.arange(40),
+            negatives=2,
+            range_min=5,
+            absolute_margin=0.2,
+            relative_margin=0.3,
+            max_similarity=0.6,
+            min_similarity=-0.5,
+        )
         positive, negative = found.similarities.T
         assert (negative <= positive - 0.2 + 1e-6).all() and (negative <= 0.7 * positive + 1e-6).all()
         assert (negative <= 0.6).all() and (negative >= -0.5).all()
@@ -156,8 +224,9 @@ class TestHardNegatives:
         assert short.stats["pairs_short"] > 0 and short.stats["negatives"] == len(short.rows)
 
     def test_come_as_tuples_of_complete_rows(self):
-        found = smartmine.mine_hard_negatives(self.queries, self.corpus, np.arange(40), negatives=4, range_max=10, absolute_margin=0.4,
-                                              output="tuples")
+        found = smartmine.mine_hard_negatives(
+            self.queries, self.corpus, np.arange(40), negatives=4, range_max=10, absolute_margin=0.4, output="tuples"
+        )
         assert found.rows.shape == (40 - found.stats["pairs_short"], 6) and found.similarities.shape == (len(found.rows), 5)
 
     def test_take_several_positives_or_none(self):
@@ -168,8 +237,10 @@ class TestHardNegatives:
             assert positive in positives[query] and negative not in positives[query]
 
     def test_random_ones_are_drawn_from_the_range_by_the_seed(self):
-        draw = [smartmine.mine_hard_negatives(self.queries, self.corpus, np.arange(40), negatives=5, range_max=50, sampling="random", seed=s)
-                for s in (1, 1, 2)]
+        draw = [
+            smartmine.mine_hard_negatives(self.queries, self.corpus, np.arange(40), negatives=5, range_max=50, sampling="random", seed=s)
+            for s in (1, 1, 2)
+        ]
         assert (draw[0].rows == draw[1].rows).all() and (draw[0].rows != draw[2].rows).any()
         for query, _, negative in draw[0].rows:
             assert negative in self.ranked(query, [query])[:50]

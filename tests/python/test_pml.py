@@ -1,4 +1,5 @@
 """Against the real pytorch-metric-learning."""
+
 import numpy as np
 import pytest
 
@@ -102,16 +103,21 @@ def test_the_calculator_gives_the_same_numbers_as_with_faiss(batch):
     x, y = batch
     apart = [part.contiguous() for part in (x[::2], y[::2], x[1::2], y[1::2])]  # faiss wants it so
     for arguments in ((x, y), apart, (x[:100], y[:100], x, y, True)):
-        found, expected = (AccuracyCalculator(include=METRICS, k=None, **options).get_accuracy(*arguments)
-                           for options in ({"knn_func": KNN()}, {}))
+        found, expected = (
+            AccuracyCalculator(include=METRICS, k=None, **options).get_accuracy(*arguments) for options in ({"knn_func": KNN()}, {})
+        )
         for name in METRICS:
             assert found[name] == pytest.approx(expected[name], abs=1e-6), name
 
 
 def test_the_calculator_agrees_with_evaluate(batch):
     x, y = batch
-    found = AccuracyCalculator(include=("precision_at_1", "mean_average_precision_at_r", "r_precision", "NMI"), k="max_bin_count",
-                               knn_func=knn_func, kmeans_func=kmeans_func).get_accuracy(x, y)
+    found = AccuracyCalculator(
+        include=("precision_at_1", "mean_average_precision_at_r", "r_precision", "NMI"),
+        k="max_bin_count",
+        knn_func=knn_func,
+        kmeans_func=kmeans_func,
+    ).get_accuracy(x, y)
     own = smartmine.evaluate(x, y)
     assert found["precision_at_1"] == pytest.approx(own["recall@1"], abs=1e-6)
     assert found["mean_average_precision_at_r"] == pytest.approx(own["map@r"], abs=1e-6)

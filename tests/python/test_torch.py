@@ -12,8 +12,16 @@ from torch.utils.data import DataLoader, TensorDataset
 import smartmine
 from conftest import clustered
 from smartmine import _arrays
-from smartmine.torch import (GlobalLoss, TripletBatchSampler, TripletRatioLoss, TripletSampler, embed, global_loss, training_error,
-                             triplet_ratio_loss)
+from smartmine.torch import (
+    GlobalLoss,
+    TripletBatchSampler,
+    TripletRatioLoss,
+    TripletSampler,
+    embed,
+    global_loss,
+    training_error,
+    triplet_ratio_loss,
+)
 
 
 def test_smartmine_alone_does_not_import_torch():

@@ -1,4 +1,5 @@
 """An embedding pass over a whole data set."""
+
 from __future__ import annotations
 
 from typing import Any, Optional

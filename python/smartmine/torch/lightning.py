@@ -1,4 +1,5 @@
 """For Lightning: a callback that mines before each epoch and holds the training error after it."""
+
 from __future__ import annotations
 
 import sys
@@ -21,13 +22,24 @@ class SmartMining(Callback):
     """Mines the triplets of each epoch from an embedding pass over the training set, and moves kappa by the training error.
 
     `sampler` is the TripletSampler or TripletBatchSampler of the training DataLoader, `dataset` the training set without augmentation, in
-    the order of the sampler's labels. The training error comes from `loss` (a TripletRatioLoss, or whatever has `take_error()`), or from the
-    metric that the module logs as `error_metric`. The first `warmup_epochs` train on random triplets. With several ranks, every rank embeds
-    the whole set; give the Trainer `use_distributed_sampler=False`, for the sampler knows its rank. kappa and the mined share are logged.
+    the order of the sampler's labels. The training error comes from `loss` (a TripletRatioLoss, or whatever has `take_error()`), or from
+    the metric that the module logs as `error_metric`. The first `warmup_epochs` train on random triplets. With several ranks, every rank
+    embeds the whole set; give the Trainer `use_distributed_sampler=False`, for the sampler knows its rank. kappa and the mined share are
+    logged.
     """
 
-    def __init__(self, sampler: Any, dataset: Any, *, loss: Optional[Any] = None, error_metric: str = "training_error", warmup_epochs: int = 1,
-                 batch_size: int = 256, num_workers: int = 0, embed_with: Optional[Callable[..., Any]] = None) -> None:
+    def __init__(
+        self,
+        sampler: Any,
+        dataset: Any,
+        *,
+        loss: Optional[Any] = None,
+        error_metric: str = "training_error",
+        warmup_epochs: int = 1,
+        batch_size: int = 256,
+        num_workers: int = 0,
+        embed_with: Optional[Callable[..., Any]] = None,
+    ) -> None:
         if loss is not None and not hasattr(loss, "take_error"):
             raise InvalidArgument(f"loss is a {type(loss).__name__}, which has no take_error(); log the metric '{error_metric}' instead")
         self.sampler, self.dataset, self.loss, self.error_metric = sampler, dataset, loss, error_metric

@@ -1,4 +1,5 @@
 """The paper's triplet loss and the global loss beside it. Rows of anchors, positives and negatives belong together."""
+
 from __future__ import annotations
 
 from typing import Tuple

@@ -1,4 +1,5 @@
 """Networks that `smartmine train` trained, as modules of PyTorch."""
+
 from __future__ import annotations
 
 import json
@@ -14,8 +15,17 @@ from torch import Tensor, nn
 from .._core import InvalidArgument, IoError
 from .._run import Run
 
-_TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
-          "U8": np.uint8, "BOOL": np.bool_}
+_TYPES = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+}
 
 
 def read_safetensors(path: str) -> Dict[str, Tensor]:
@@ -30,8 +40,12 @@ def read_safetensors(path: str) -> Dict[str, Tensor]:
             if name == "__metadata__":
                 continue
             begin, end = entry["data_offsets"]
-            values = np.frombuffer(data, np.dtype(_TYPES[entry["dtype"]]), offset=8 + length + begin,
-                                   count=(end - begin) // np.dtype(_TYPES[entry["dtype"]]).itemsize)
+            values = np.frombuffer(
+                data,
+                np.dtype(_TYPES[entry["dtype"]]),
+                offset=8 + length + begin,
+                count=(end - begin) // np.dtype(_TYPES[entry["dtype"]]).itemsize,
+            )
             tensors[name] = torch.from_numpy(values.reshape(entry["shape"]).copy())
         return tensors
     except (struct.error, ValueError, KeyError, TypeError) as error:
@@ -203,8 +217,8 @@ _BACKBONES = {"small": _small, "googlenet": _googlenet}
 def load_run(run: Union[str, "os.PathLike[str]", Run]) -> EmbeddingModel:
     """The network of a run directory with the weights of its last checkpoint, in evaluation mode, on the CPU.
 
-    It is a plain nn.Module: `torch.onnx.export`, `torch.jit.trace`, `state_dict` and `.to(device)` work as with any other. Images go through
-    `model.prepare` first; `model.input` says what it does.
+    It is a plain nn.Module: `torch.onnx.export`, `torch.jit.trace`, `state_dict` and `.to(device)` work as with any other. Images go
+    through `model.prepare` first; `model.input` says what it does.
     """
     run = run if isinstance(run, Run) else Run(run)
     path = run.model_path

@@ -1,4 +1,5 @@
 """For pytorch-metric-learning: a miner, and the functions its AccuracyCalculator takes."""
+
 from __future__ import annotations
 
 from typing import Any, Optional, Tuple
@@ -24,16 +25,17 @@ class SmartMiner(BaseMiner):
     """Smart mining as a miner of pytorch-metric-learning. It sees what it is given.
 
     Given a batch, it selects among the batch, not among the training set: for the whole set use `smartmine.torch.TripletBatchSampler`, or
-    give all embeddings at once. With references (`ref_emb`, `ref_labels`, such as a cross-batch memory) positives and negatives are of these.
-    Memory stays bounded: lists of `neighbors` are searched, never all pairs.
+    give all embeddings at once. With references (`ref_emb`, `ref_labels`, such as a cross-batch memory) positives and negatives are of
+    these. Memory stays bounded: lists of `neighbors` are searched, never all pairs.
 
     For each anchor: the nearest negative beyond `kappa` times the squared distance of its nearest positive, and the nearest positive behind
     that negative. Where no positive lies behind it, `nearer_positives` takes the farthest one of the list if the triplet violates `margin`.
     Anchors without such a triplet are left out.
     """
 
-    def __init__(self, kappa: float = 4.0, neighbors: int = 100, margin: float = 0.2, nearer_positives: bool = True, threads: int = 0,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self, kappa: float = 4.0, neighbors: int = 100, margin: float = 0.2, nearer_positives: bool = True, threads: int = 0, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         if not kappa > 0:
             raise InvalidArgument(f"kappa is {kappa}; it must be more than 0")
@@ -56,7 +58,9 @@ class SmartMiner(BaseMiner):
             parts.append(found)
         return tuple(torch.from_numpy(part).to(embeddings.device) for part in np.concatenate(parts, 1))  # type: ignore[return-value]
 
-    def _walk(self, ids: np.ndarray, distances: np.ndarray, own: np.ndarray, theirs: np.ndarray, selves: Optional[np.ndarray]) -> np.ndarray:
+    def _walk(
+        self, ids: np.ndarray, distances: np.ndarray, own: np.ndarray, theirs: np.ndarray, selves: Optional[np.ndarray]
+    ) -> np.ndarray:
         """Anchors (counted from the first list), positives and negatives."""
         places = np.arange(ids.shape[1])[None, :]
         positive = theirs[ids] == own[:, None]
@@ -93,7 +97,9 @@ class KNN:
         self.index, self.recall, self.threads = index, recall, _numbers.threads(threads)
         self._reference: Optional[np.ndarray] = None
 
-    def __call__(self, query: Tensor, k: int, reference: Optional[Tensor] = None, ref_includes_query: bool = False) -> Tuple[Tensor, Tensor]:
+    def __call__(
+        self, query: Tensor, k: int, reference: Optional[Tensor] = None, ref_includes_query: bool = False
+    ) -> Tuple[Tensor, Tensor]:
         queries = _rows(query)
         base = self._reference if reference is None else _rows(reference)
         if base is None:

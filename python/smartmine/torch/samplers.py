@@ -1,4 +1,5 @@
 """Samplers that serve mined triplets to a DataLoader, on one rank or many."""
+
 from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional
@@ -23,8 +24,16 @@ def _to_cpu(embeddings: Any) -> Any:
 class _Triplets:
     """What both samplers do: hold the epoch's triplets, the same on every rank, and hand each rank its share."""
 
-    def __init__(self, labels: Any, miner: Optional[Miner], rank: Optional[int], world_size: Optional[int], shuffle: bool, seed: int,
-                 options: Dict[str, Any]) -> None:
+    def __init__(
+        self,
+        labels: Any,
+        miner: Optional[Miner],
+        rank: Optional[int],
+        world_size: Optional[int],
+        shuffle: bool,
+        seed: int,
+        options: Dict[str, Any],
+    ) -> None:
         if miner is not None and options:
             raise InvalidArgument(f"{next(iter(options))} is an option of a miner, and a miner is given already")
         self.labels = class_labels(labels)
@@ -95,8 +104,17 @@ class TripletSampler(_Triplets, Sampler):
     here, or a miner. Rank and world size are those of torch.distributed where it is initialised. Every rank has equally many triplets.
     """
 
-    def __init__(self, labels: Any, *, miner: Optional[Miner] = None, rank: Optional[int] = None, world_size: Optional[int] = None,
-                 shuffle: bool = True, seed: int = 1, **options: Any) -> None:
+    def __init__(
+        self,
+        labels: Any,
+        *,
+        miner: Optional[Miner] = None,
+        rank: Optional[int] = None,
+        world_size: Optional[int] = None,
+        shuffle: bool = True,
+        seed: int = 1,
+        **options: Any,
+    ) -> None:
         _Triplets.__init__(self, labels, miner, rank, world_size, shuffle, seed, options)
 
     def __len__(self) -> int:
@@ -112,8 +130,19 @@ class TripletBatchSampler(_Triplets, Sampler):
     For `DataLoader(dataset, batch_sampler=...)`. The rest as TripletSampler. The last batch may be smaller, unless `drop_last`.
     """
 
-    def __init__(self, labels: Any, batch_size: int = 32, *, miner: Optional[Miner] = None, rank: Optional[int] = None,
-                 world_size: Optional[int] = None, shuffle: bool = True, drop_last: bool = False, seed: int = 1, **options: Any) -> None:
+    def __init__(
+        self,
+        labels: Any,
+        batch_size: int = 32,
+        *,
+        miner: Optional[Miner] = None,
+        rank: Optional[int] = None,
+        world_size: Optional[int] = None,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        seed: int = 1,
+        **options: Any,
+    ) -> None:
         _Triplets.__init__(self, labels, miner, rank, world_size, shuffle, seed, options)
         self.batch_size = _numbers.whole(batch_size, "batch_size", 1, 2**31 - 1)
         self.drop_last = bool(drop_last)
