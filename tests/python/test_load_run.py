@@ -52,7 +52,7 @@ def trains(program):
 
 
 def test_small_embeds_as_the_program_does(trains, tmp_path):
-    trains("train", "--epochs", 1, "--triplets-per-anchor", 1, "--evaluate-every", 9, "--quiet", "--output", tmp_path / "run")
+    trains("train", "--threads", 1, "--epochs", 1, "--triplets-per-anchor", 1, "--evaluate-every", 9, "--quiet", "--output", tmp_path / "run")
     model = load_run(tmp_path / "run")
     assert not model.training
     images = smartmine.glyphs("test", classes=8, images_per_class=5, size=model.input.resize).images
@@ -84,7 +84,7 @@ def test_googlenet_embeds_as_the_program_does(trains, tmp_path, pooling):
         "googlenet",
         "--pooling",
         pooling,
-        "--epochs",
+        "--threads", 1, "--epochs",
         1,
         "--batch-size",
         2,
