@@ -31,16 +31,16 @@ inline Rows rows_of(const FloatMatrix& matrix) { return {matrix.data(), matrix.s
 inline std::span<const std::int64_t> span_of(const Labels& labels) { return {labels.data(), labels.shape(0)}; }
 
 /// A numpy array over memory that `owner` keeps alive; nothing is copied.
-template <class T, class Owner>
-nb::object to_numpy(T* data, std::initializer_list<std::size_t> shape, std::shared_ptr<Owner> owner) {
+template <std::size_t dimensions, class T, class Owner>
+nb::ndarray<nb::numpy, T, nb::ndim<dimensions>> to_numpy(T* data, const std::size_t (&shape)[dimensions], std::shared_ptr<Owner> owner) {
   auto* kept = new std::shared_ptr<Owner>(std::move(owner));
   const nb::capsule capsule(kept, [](void* pointer) noexcept { delete static_cast<std::shared_ptr<Owner>*>(pointer); });
-  return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, capsule));
+  return {data, dimensions, shape, capsule};
 }
 
 /// A numpy array that takes over the vector's memory.
-template <class T>
-nb::object to_numpy(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+template <std::size_t dimensions, class T>
+nb::ndarray<nb::numpy, T, nb::ndim<dimensions>> to_numpy(std::vector<T> values, const std::size_t (&shape)[dimensions]) {
   auto owner = std::make_shared<std::vector<T>>(std::move(values));
   return to_numpy(owner->data(), shape, owner);
 }

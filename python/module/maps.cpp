@@ -33,7 +33,7 @@ nb::tuple make_map(const FloatMatrix& matrix, double perplexity, std::size_t ite
   told["neighbors"] = map.stats.neighbors;
   told["divergence"] = map.stats.divergence;
   told["seconds"] = map.stats.seconds;
-  return nb::make_tuple(to_numpy(std::move(places), {map.x.size(), 2}), told);
+  return nb::make_tuple(to_numpy<2>(std::move(places), {map.x.size(), 2}), told);
 }
 
 nb::tuple draw_glyphs(std::size_t classes, bool test, std::size_t images_per_class, std::size_t size, std::uint64_t seed,
@@ -57,7 +57,7 @@ nb::tuple draw_glyphs(std::size_t classes, bool test, std::size_t images_per_cla
         },
         report, "draw");
   });
-  return nb::make_tuple(to_numpy(std::move(pixels), {count, size, size}), to_numpy(std::move(labels), {count}));
+  return nb::make_tuple(to_numpy<3>(std::move(pixels), {count, size, size}), to_numpy<1>(std::move(labels), {count}));
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ nb::dict cluster(const FloatMatrix& matrix, std::size_t clusters, std::size_t re
   });
   nb::dict told;
   const std::size_t rows = result.assignments.size();
-  told["assignments"] = to_numpy(std::move(result.assignments), {rows});
-  told["centres"] = to_numpy(std::move(result.centres), {result.clusters, matrix.shape(1)});
+  told["assignments"] = to_numpy<1>(std::move(result.assignments), {rows});
+  told["centres"] = to_numpy<2>(std::move(result.centres), {result.clusters, matrix.shape(1)});
   told["clusters"] = result.clusters;
   told["inertia"] = result.inertia;
   told["iterations"] = result.stats.iterations;

@@ -61,11 +61,13 @@ nb::dict to_dict(const MiningStats& stats) {
   return told;
 }
 
-nb::object to_numpy(const std::vector<Triplet>& triplets) {
+using TripletArray = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>;
+
+TripletArray to_numpy(const std::vector<Triplet>& triplets) {
   std::vector<std::int64_t> ids;
   ids.reserve(3 * triplets.size());
   for (const Triplet& triplet : triplets) ids.insert(ids.end(), {triplet.anchor, triplet.positive, triplet.negative});
-  return python::to_numpy(std::move(ids), {triplets.size(), 3});
+  return python::to_numpy<2>(std::move(ids), {triplets.size(), 3});
 }
 
 /// Classes of labels, indexed once for many calls.
@@ -147,7 +149,7 @@ nb::tuple search_kappa(const SharedLists& lists, const SharedLabels& labels, con
   return nb::make_tuple(found.kappa, found.mined_share);
 }
 
-nb::object random_triplets(const SharedLabels& labels, std::size_t count, std::uint64_t seed, unsigned threads) {
+TripletArray random_triplets(const SharedLabels& labels, std::size_t count, std::uint64_t seed, unsigned threads) {
   return to_numpy(run_released(nb::none(), [&](const Progress&) {
                     return RandomMiner({.count = count, .seed = seed, .threads = threads}).select(labels.index);
                   }).triplets);

@@ -54,7 +54,7 @@ NB_MODULE(_core, module) {
   nb::exception<IoError>(module, "IoError", PyExc_OSError);
   nb::exception<Cancelled>(module, "Cancelled", error.ptr());
   nb::exception<InternalError>(module, "InternalError", error.ptr());
-  module.attr("__version__") = SMARTMINE_VERSION;
+  module.attr("version") = SMARTMINE_VERSION;
   module.def("resolve_threads", &resolve_threads, nb::arg("threads"));
   module.def("peak_memory_bytes", &peak_memory_bytes);
   python::bind_neighbors(module);

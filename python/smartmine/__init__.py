@@ -7,7 +7,8 @@
 smartmine.torch has samplers, losses and a loader of trained runs for PyTorch; smartmine.sklearn a transformer. Neither is imported here.
 """
 
-from ._core import Cancelled, Error, InternalError, InvalidArgument, IoError, __version__
+from ._core import Cancelled, Error, InternalError, InvalidArgument, IoError
+from ._core import version as __version__
 from ._evaluate import KMeans, evaluate, kmeans
 from ._glyphs import glyphs
 from ._hard_negatives import HardNegatives, mine_hard_negatives

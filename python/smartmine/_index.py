@@ -159,6 +159,13 @@ class Index:
         """The rows of the last update; None before the first."""
         return self._rows
 
+    @property
+    def lists(self) -> _core.Lists:
+        """The lists of the last update, for a miner. Raises InvalidArgument before the first, and after loading."""
+        if self._lists is None:
+            raise InvalidArgument("the index has no lists yet; call update first")
+        return self._lists
+
     def __len__(self) -> int:
         return 0 if self._rows is None else len(self._rows)
 
@@ -217,7 +224,7 @@ class Index:
                 return file.read()
 
     def _write(self, file: Any) -> None:
-        settings = {"format": self.FORMAT, "version": _core.__version__, "options": self._options}
+        settings = {"format": self.FORMAT, "version": _core.version, "options": self._options}
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             archive.writestr("index.json", json.dumps(settings))
             if self._rows is not None:

@@ -137,21 +137,24 @@ class Miner:
     ) -> Mined:
         """Triplets of all rows of `x`. `lists`: ids and squared distances of neighbours computed elsewhere; `x` may be None then."""
         rows = None if x is None else matrix(x)
-        if rows is None and lists is None:
+        given = None if lists is None else _core.given_lists(ids_matrix(lists[0]), matrix(lists[1], "distances"))
+        if rows is not None:
+            size = len(rows)
+        elif given is not None:
+            size = len(given.ids)
+        else:
             raise InvalidArgument("x is None; embeddings are wanted, or lists computed elsewhere")
-        found = None
-        if lists is not None:
-            found = _core.given_lists(ids_matrix(lists[0]), matrix(lists[1], "distances"))
-        size = len(rows) if rows is not None else len(found.ids)
+        if given is not None and len(given.ids) != size:
+            raise InvalidArgument(f"lists has {len(given.ids)} rows; there are {size} embeddings")
         classes = _core.LabelIndex(class_labels(labels, size))
         seed = (self._seed + self._epoch) % 2**64 if seed is None else _numbers.seed(seed)
         with Reporting(progress) as report:
-            stats: Stats = {"index": "given", "seconds": 0.0, "stage_seconds": {}, "size": size, "note": ""}
-            if found is None:
+            if given is None:
                 stats = self.index.update(rows, seed=seed, progress=progress).stats
-                found = self.index._lists
-            elif rows is not None and len(found.ids) != size:
-                raise InvalidArgument(f"lists has {len(found.ids)} rows; there are {size} embeddings")
+                found = self.index.lists
+            else:
+                stats = {"index": "given", "seconds": 0.0, "stage_seconds": {}, "size": size, "note": ""}
+                found = given
             triplets, selection = self._select(found, classes, rows, seed, report)
         self._epoch += 1
         return Mined(triplets, _combined(stats, selection, classes.classes))
