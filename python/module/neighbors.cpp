@@ -154,10 +154,13 @@ void bind_neighbors(nb::module_& module) {
                    [](const SharedLists& self) {
                      auto* ids = reinterpret_cast<std::int32_t*>(self.lists->all_ids().data());  // every id is below 2^31
                      return to_numpy<2>(ids, {self.lists->size(), self.lists->neighbors()}, self.lists);
-                   })
-      .def_prop_ro("distances", [](const SharedLists& self) {
-        return to_numpy<2>(self.lists->all_distances().data(), {self.lists->size(), self.lists->neighbors()}, self.lists);
-      });
+                   },
+                   nb::rv_policy::automatic)
+      .def_prop_ro("distances",
+                   [](const SharedLists& self) {
+                     return to_numpy<2>(self.lists->all_distances().data(), {self.lists->size(), self.lists->neighbors()}, self.lists);
+                   },
+                   nb::rv_policy::automatic);
   nb::class_<NeighborIndex>(module, "NeighborIndex", "Finds lists, and keeps the graph between calls if asked to.")
       .def("__init__", &make_index, nb::kw_only(), nb::arg("kind"), nb::arg("neighbors"), nb::arg("start"), nb::arg("recall"),
            nb::arg("success_rate"), nb::arg("certify"), nb::arg("edge_candidates"), nb::arg("max_degree"), nb::arg("keep"),
