@@ -23,6 +23,6 @@ if [ -n "${SMARTMINE_PROGRAM:-}" ]; then
 fi
 echo "test-python: building the package"
 log=$("$python" -m pip install -v --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
-  -C cmake.define.SMARTMINE_WERROR=ON . 2>&1) || { echo "$log" | tail -60; exit 1; }
+  --config-settings=cmake.define.SMARTMINE_WERROR=ON . 2>&1) || { echo "$log" | tail -60; exit 1; }
 cd "$(mktemp -d)"  # so that the installed package is tested, not the sources
 "$python" -m pytest -q -p no:cacheprovider "${slow[@]}" "$root/tests/python" "$@"

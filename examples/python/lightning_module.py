@@ -16,7 +16,7 @@ except ImportError:
 import smartmine
 from smartmine.torch import TripletBatchSampler, TripletRatioLoss, embed, global_loss
 from smartmine.torch.lightning import SmartMining
-from smartmine.torch.models import SmallConvnet
+from smartmine.torch.backbones import SmallConvnet
 
 
 class Characters(pl.LightningModule):

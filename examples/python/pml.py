@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import smartmine
 from smartmine.torch import TripletBatchSampler, embed, training_error
-from smartmine.torch.models import SmallConvnet
+from smartmine.torch.backbones import SmallConvnet
 from smartmine.torch.pml import kmeans_func, knn_func
 
 torch.manual_seed(1)

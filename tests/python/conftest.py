@@ -31,7 +31,7 @@ def program():
         pytest.skip("the program is not built; SMARTMINE_PROGRAM=... names one")
 
     def run(*arguments):
-        done = subprocess.run([path, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([path, *map(str, arguments)], capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

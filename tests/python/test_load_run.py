@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: the tests o
 
 import smartmine
 from smartmine.torch import load_run
-from smartmine.torch.models import GoogLeNet
+from smartmine.torch.backbones import GoogLeNet, ResNet, SmallConvnet
 
 
 def write_safetensors(path, tensors):
@@ -52,7 +52,9 @@ def trains(program):
 
 
 def test_small_embeds_as_the_program_does(trains, tmp_path):
-    trains("train", "--threads", 1, "--epochs", 1, "--triplets-per-anchor", 1, "--evaluate-every", 9, "--quiet", "--output", tmp_path / "run")
+    trains(
+        "train", "--threads", 1, "--epochs", 1, "--triplets-per-anchor", 1, "--evaluate-every", 9, "--quiet", "--output", tmp_path / "run"
+    )
     model = load_run(tmp_path / "run")
     assert not model.training
     images = smartmine.glyphs("test", classes=8, images_per_class=5, size=model.input.resize).images
@@ -84,7 +86,9 @@ def test_googlenet_embeds_as_the_program_does(trains, tmp_path, pooling):
         "googlenet",
         "--pooling",
         pooling,
-        "--threads", 1, "--epochs",
+        "--threads",
+        1,
+        "--epochs",
         1,
         "--batch-size",
         2,
@@ -108,13 +112,24 @@ def test_googlenet_has_the_names_of_the_weights_file():
     assert len(names) == 2 * (3 + 9 * 6)
 
 
+@pytest.mark.parametrize("layers", [18, 50])
+def test_resnets_are_torchvisions(layers):
+    models = pytest.importorskip("torchvision.models", reason="torchvision is not installed: ResNets are not compared with it")
+    theirs = getattr(models, f"resnet{layers}")(weights=None).eval()
+    theirs.fc = torch.nn.Identity()
+    own = ResNet(layers, "average").eval()
+    own.load_state_dict(theirs.state_dict())
+    x = torch.randn(2, 3, 96, 96)
+    with torch.no_grad():
+        assert torch.allclose(own(x), theirs(x), atol=1e-4)
+
+
 @pytest.fixture
 def made(tmp_path):
     (tmp_path / "config.toml").write_text(
         'backbone = "small"\nembedding-dim = 8\ninput-size = 32\nimage-size = 36\nchannels = 1\nepochs = 1\n'
     )
     (tmp_path / "checkpoint").mkdir()
-    from smartmine.torch.models import SmallConvnet
 
     tensors = {name: value for name, value in SmallConvnet(1, 32).state_dict().items() if "tracked" not in name}
     tensors.update({"embedding.weight": torch.randn(8, 2048), "embedding.bias": torch.randn(8)})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import struct
-from typing import Any, Dict, List, NamedTuple, Tuple, Union
+from functools import partial
+from typing import Any, Callable, Dict, NamedTuple, Tuple, Union
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from .._core import InvalidArgument, IoError
 from .._run import Run
+from .backbones import GoogLeNet, ResNet, SmallConvnet
 
 _TYPES = {
     "F64": np.float64,
@@ -61,103 +63,6 @@ class InputFormat(NamedTuple):
     bgr: bool  #: Blue first, as Caffe has it.
     mean: Tuple[float, ...]  #: In the order of the network's channels.
     scale: Tuple[float, ...]  #: After taking off the mean.
-
-
-class SmallConvnet(nn.Module):
-    """The backbone `small`: four convolutions with batch norm and ReLU."""
-
-    def __init__(self, channels: int, size: int) -> None:
-        super().__init__()
-        self.layers = 0
-        before, side = channels, size
-        for filters, kernel, stride in ((32, 5, 2), (64, 3, 2), (128, 3, 2), (128, 3, 1)):
-            self.layers += 1
-            self.add_module(f"conv{self.layers}", nn.Conv2d(before, filters, kernel, stride, kernel // 2, bias=False))
-            self.add_module(f"norm{self.layers}", nn.BatchNorm2d(filters))
-            before, side = filters, -(-side // stride)
-        self.features = before * side * side
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.relu(self.norm1(self.conv1(x)))
-        x = F.relu(self.norm2(self.conv2(x)))
-        x = F.relu(self.norm3(self.conv3(x)))
-        return F.relu(self.norm4(self.conv4(x))).flatten(1)
-
-
-class _Rectified(nn.Module):
-    def __init__(self, before: int, filters: int, kernel: int, stride: int = 1) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(before, filters, kernel, stride, kernel // 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.conv(x))
-
-
-class _Inception(nn.Module):
-    def __init__(self, before: int, out: Tuple[int, ...]) -> None:
-        super().__init__()
-        self.b1x1 = _Rectified(before, out[0], 1)
-        self.b3x3_reduce = _Rectified(before, out[1], 1)
-        self.b3x3 = _Rectified(out[1], out[2], 3)
-        self.b5x5_reduce = _Rectified(before, out[3], 1)
-        self.b5x5 = _Rectified(out[3], out[4], 5)
-        self.bpool_proj = _Rectified(before, out[5], 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        pooled = F.max_pool2d(x, 3, 1, 1, ceil_mode=True)
-        return torch.cat([self.b1x1(x), self.b3x3(self.b3x3_reduce(x)), self.b5x5(self.b5x5_reduce(x)), self.bpool_proj(pooled)], 1)
-
-
-_INCEPTIONS: Tuple[Tuple[str, int, Tuple[int, ...]], ...] = (
-    ("inception_3a", 192, (64, 96, 128, 16, 32, 32)),
-    ("inception_3b", 256, (128, 128, 192, 32, 96, 64)),
-    ("inception_4a", 480, (192, 96, 208, 16, 48, 64)),
-    ("inception_4b", 512, (160, 112, 224, 24, 64, 64)),
-    ("inception_4c", 512, (128, 128, 256, 24, 64, 64)),
-    ("inception_4d", 512, (112, 144, 288, 32, 64, 64)),
-    ("inception_4e", 528, (256, 160, 320, 32, 128, 128)),
-    ("inception_5a", 832, (256, 160, 320, 32, 128, 128)),
-    ("inception_5b", 832, (384, 192, 384, 48, 128, 128)),
-)
-
-
-class GoogLeNet(nn.Module):
-    """The backbone `googlenet`: the first GoogLeNet as Caffe's model zoo has it, up to its last pool."""
-
-    features = 1024
-
-    def __init__(self, pooling: str) -> None:
-        super().__init__()
-        if pooling not in ("average", "max", "both"):
-            raise InvalidArgument(f"pooling is {pooling!r}; it must be average, max or both")
-        self.pooling = pooling
-        self.conv1 = _Rectified(3, 64, 7, 2)
-        self.conv2_reduce = _Rectified(64, 64, 1)
-        self.conv2 = _Rectified(64, 192, 3)
-        for name, before, out in _INCEPTIONS:
-            self.add_module(name, _Inception(before, out))
-
-    @staticmethod
-    def file_name(parameter: str) -> str:
-        """The name that Caffe, and the weights file, has for a parameter of this module."""
-        layer, value = parameter.replace(".conv.", ".").rsplit(".", 1)
-        first = {"conv1": "conv1/7x7_s2", "conv2_reduce": "conv2/3x3_reduce", "conv2": "conv2/3x3"}
-        return f"{first[layer] if layer in first else layer.replace('.b', '/')}.{value}"
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = _channel_norm(F.max_pool2d(self.conv1(x), 3, 2, 0, ceil_mode=True))
-        x = F.max_pool2d(_channel_norm(self.conv2(self.conv2_reduce(x))), 3, 2, 0, ceil_mode=True)
-        x = F.max_pool2d(self.inception_3b(self.inception_3a(x)), 3, 2, 0, ceil_mode=True)
-        x = self.inception_4e(self.inception_4d(self.inception_4c(self.inception_4b(self.inception_4a(x)))))
-        x = self.inception_5b(self.inception_5a(F.max_pool2d(x, 3, 2, 0, ceil_mode=True)))
-        if self.pooling == "max":
-            return x.amax((2, 3))
-        average = x.mean((2, 3))
-        return average + x.amax((2, 3)) if self.pooling == "both" else average
-
-
-def _channel_norm(x: Tensor) -> Tensor:
-    return F.local_response_norm(x, 5, alpha=1e-4, beta=0.75, k=1.0)
 
 
 class EmbeddingModel(nn.Module):
@@ -211,7 +116,22 @@ def _googlenet(config: Dict[str, Any]) -> Tuple[nn.Module, int, InputFormat]:
     return GoogLeNet(config.get("pooling", "average")), GoogLeNet.features, form
 
 
-_BACKBONES = {"small": _small, "googlenet": _googlenet}
+def _resnet(layers: int, config: Dict[str, Any]) -> Tuple[nn.Module, int, InputFormat]:
+    size = int(config.get("input-size") or 224)
+    resize = int(config.get("image-size") or max(256, size * 9 // 8))
+    seen = int(config.get("evaluation-size") or size)
+    mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's values from 0 to 1
+    form = InputFormat(resize, seen, 3, False, tuple(255 * value for value in mean), tuple(1 / (255 * value) for value in deviation))
+    backbone = ResNet(layers, config.get("pooling", "average"))
+    return backbone, backbone.features, form
+
+
+_BACKBONES: Dict[str, Callable[[Dict[str, Any]], Tuple[nn.Module, int, InputFormat]]] = {
+    "small": _small,
+    "googlenet": _googlenet,
+    "resnet18": partial(_resnet, 18),
+    "resnet50": partial(_resnet, 50),
+}
 
 
 def load_run(run: Union[str, "os.PathLike[str]", Run]) -> EmbeddingModel:
@@ -236,7 +156,8 @@ def load_run(run: Union[str, "os.PathLike[str]", Run]) -> EmbeddingModel:
 def _fill(model: EmbeddingModel, tensors: Dict[str, Tensor], path: str) -> None:
     """Copies every tensor into its place; all must fit and be used."""
     rename = getattr(model.backbone, "file_name", lambda parameter: parameter)
-    state, wrong = {}, []  # type: Tuple[Dict[str, Tensor], List[str]]
+    state: Dict[str, Tensor] = {}
+    wrong = []
     used = set()
     for name, value in model.state_dict().items():
         if name.endswith("num_batches_tracked"):
