@@ -17,11 +17,12 @@ allowed_for() {
     graph) echo "core graph" ;;
     mining) echo "core graph mining" ;;
     metrics) echo "core graph metrics" ;;
+    run) echo "core run" ;;
     data) echo "core data" ;;
     report) echo "core graph data report" ;;
-    model) echo "core data model" ;;
-    loss) echo "core data model loss" ;;
-    train) echo "core graph mining metrics data model loss train" ;;
+    model) echo "core data run model" ;;
+    loss) echo "core data run model loss" ;;
+    train) echo "core graph mining metrics data run model loss train" ;;
     *) echo "" ;;
   esac
 }
@@ -41,7 +42,7 @@ check_arrows() {  # FILE FOLDER
       *) offend "$file:$line: $folder must not include $name; it may include: $allowed" ;;
     esac
   done < <(sed -nE 's|^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]((smartmine/)?[a-z_]+/[^>"]+)[>"].*|\1|; T; =; p' "$file" | paste -d: - - |
-           grep -E ':(smartmine/|(core|graph|mining|metrics|data|model|loss|train|report)/)' || true)
+           grep -E ':(smartmine/|(core|graph|mining|metrics|data|run|model|loss|train|report)/)' || true)
 }
 
 forbid_includes() {  # FILE PATTERN WHY
