@@ -54,18 +54,29 @@ void TrainConfig::validate() const {
   if (dataset != "glyphs" && data_root.empty()) throw InvalidArgument(fmt::format("data_root is empty; it must say where {} is", dataset));
   ValidationOptions{.classes = validation_classes, .block = validation_block}.validate();
   whole("cache_mebibytes", cache_mebibytes, 0, kMany);
-  one_of("backbone", backbone, backbone_names());
+  const BackboneTraits* const traits = known_backbone(backbone);
+  if (traits == nullptr)
+    throw InvalidArgument(fmt::format("backbone is '{}'; it must be one of {}, or a TorchScript file, such as net.pt", backbone,
+                                      fmt::join(backbone_names(), ", ")));
   whole("embedding_dim", embedding_dim, 1, static_cast<std::int64_t>(kMaxDimension));
   if (!(dropout >= 0 && dropout < 1)) throw InvalidArgument(fmt::format("dropout is {}; it must be at least 0 and less than 1", dropout));
   one_of("new_layer_start", new_layer_start, {"auto", "random", "components", "discriminants"});
   one_of("pooling", pooling, {"average", "max", "both"});
-  if (pooling != "average" && backbone != "googlenet")
+  one_of("batch_norm", batch_norm, {"auto", "frozen", "batch"});
+  if (batch_norm != "auto" && !traits->takes_mean)
+    throw InvalidArgument(fmt::format("batch_norm is '{}'; with {} it must be left at auto", batch_norm, traits->name));
+  if (pooling != "average" && !traits->pools)
     throw InvalidArgument(
-        fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, backbone));
-  if (input_size != 0) whole("input_size", input_size, backbone == "googlenet" ? 160 : 16, backbone == "googlenet" ? 448 : 256);
+        fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, traits->name));
+  if (input_size != 0) whole("input_size", input_size, traits->least_size, traits->most_size);
+  if (!traits->takes_mean && !(input_mean.empty() && input_deviation.empty()))
+    throw InvalidArgument(fmt::format("input_mean is '{}', input_deviation '{}'; {} has its own, so they must be empty", input_mean,
+                                      input_deviation, traits->name));
+  for (const auto& [name, text] : {std::pair{"input_mean", &input_mean}, {"input_deviation", &input_deviation}})
+    if (!text->empty()) parse_channels(name, *text);
   if (image_size != 0) whole("image_size", image_size, 16, 1024);
-  if (evaluation_size != 0) whole("evaluation_size", evaluation_size, backbone == "googlenet" ? 160 : 16, 1024);
-  if (evaluation_size != 0 && backbone != "googlenet" && evaluation_size != input_size)
+  if (evaluation_size != 0) whole("evaluation_size", evaluation_size, traits->least_size, 1024);
+  if (evaluation_size != 0 && !traits->any_size && evaluation_size != input_size)
     throw InvalidArgument(
         fmt::format("evaluation_size is {}; {} only takes images of its input_size, so it must be 0", evaluation_size, backbone));
   if (channels != 0 && channels != 1 && channels != 3) throw InvalidArgument(fmt::format("channels is {}; it must be 0, 1 or 3", channels));
@@ -129,15 +140,18 @@ void TrainConfig::validate() const {
   one_of("precision", precision, {"auto", "float32", "bfloat16"});
 }
 
+bool TrainConfig::pretrained() const { return !weights.empty() || is_backbone_file(backbone); }
+
 TrainConfig TrainConfig::resolved() const {
   TrainConfig full = *this;
   if (full.channels == 0) full.channels = of_characters(dataset) && backbone == "small" ? 1 : 3;
+  if (full.batch_norm == "auto" && backbone != "small" && backbone != "googlenet") full.batch_norm = pretrained() ? "frozen" : "batch";
   if (full.learning_rate == 0)
     full.learning_rate = optimizer == "adamw"
-                             ? kAdamRate * (weights.empty() ? 1 : 0.1)
-                             : find_system(system).learning_rate * (weights.empty() ? 1 : find_system(system).pretrained_rate);
-  if (full.new_layer_rate == 0) full.new_layer_rate = weights.empty() ? 1 : 10;
-  if (full.warmup_epochs == -1) full.warmup_epochs = weights.empty() ? 1 : 2;
+                             ? kAdamRate * (pretrained() ? 0.1 : 1)
+                             : find_system(system).learning_rate * (pretrained() ? find_system(system).pretrained_rate : 1);
+  if (full.new_layer_rate == 0) full.new_layer_rate = pretrained() ? 10 : 1;
+  if (full.warmup_epochs == -1) full.warmup_epochs = pretrained() ? 2 : 1;
   if (full.backbone == "small" && full.input_size == 0) full.input_size = 32;
   if (full.backbone == "small" && full.image_size == 0) full.image_size = full.input_size * 9 / 8;
   if (full.flip == "auto") full.flip = of_characters(dataset) ? "off" : "on";

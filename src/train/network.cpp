@@ -27,17 +27,29 @@ torch::Device choose_device(const std::string& name) {
   return torch::kCPU;
 }
 
+/// Loads config.weights, trained elsewhere. Returns whether they have a new layer. A file's own names have no "backbone." in front yet.
+bool load_foreign(EmbeddingModel& model, const TrainConfig& config) {
+  const NamedTensors tensors = read_weights(config.weights);
+  LoadOptions options{.new_layer_may_be_missing = true, .source = config.weights};
+  const bool plain = std::none_of(tensors.begin(), tensors.end(), [](const auto& named) { return named.first.starts_with("backbone."); });
+  if (is_backbone_file(config.backbone) && plain) options.rename[""] = "backbone.";
+  return load_into(model, tensors, options);
+}
+
 std::shared_ptr<EmbeddingModel> prepare_model(const TrainConfig& config, const torch::Device& device, bool& new_layer_loaded) {
-  const bool small = config.backbone == "small";
+  const BackboneTraits* const traits = known_backbone(config.backbone);
   auto model = make_model({.backbone = config.backbone,
                            .embedding_dimension = config.embedding_dim,
                            .dropout = config.dropout,
                            .input_size = config.input_size,
-                           .channels = small ? config.channels : 0,
+                           .channels = traits != nullptr && traits->grey ? config.channels : 0,
+                           .input_mean = config.input_mean,
+                           .input_deviation = config.input_deviation,
                            .pooling = config.pooling,
+                           .frozen_norms = config.batch_norm == "frozen",
+                           .device = device,
                            .seed = config.seed});
-  if (!config.weights.empty())
-    new_layer_loaded = load_into(*model, read_weights(config.weights), {.new_layer_may_be_missing = true, .source = config.weights});
+  if (!config.weights.empty()) new_layer_loaded = load_foreign(*model, config);
   model->to(device);
   if (device.is_cuda()) model->use_channels_last();
   return model;
@@ -135,7 +147,7 @@ torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std
 std::string Network::start_new_layer(const TrainConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
                                      const Progress& progress) {
   const bool chosen = config.new_layer_start != "auto";
-  if (config.new_layer_start == "random" || (!chosen && config.weights.empty())) return "";
+  if (config.new_layer_start == "random" || (!chosen && !config.pretrained())) return "";
   if (new_layer_loaded) return chosen ? "the weights have a new layer already, so new-layer-start is not heeded" : "";
   const std::int64_t width = model->backbone().feature_dimension();
   if (chosen && config.embedding_dim > width)

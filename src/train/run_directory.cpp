@@ -12,8 +12,10 @@
 #include <system_error>
 
 #include "smartmine/core/error.h"
+#include "smartmine/core/mapped_file.h"
 #include "smartmine/core/npy.h"
 #include "smartmine/core/output_file.h"
+#include "smartmine/run/backbone_traits.h"
 #include "smartmine/train/checkpoint.h"
 
 namespace smartmine {
@@ -48,10 +50,21 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, const Train
   std::error_code none;
   if (std::filesystem::exists(path, none))
     throw IoError(fmt::format("{}: exists already; --resume goes on with the run in it, or choose another --output", path.string()));
+  const bool from_file = is_backbone_file(config.backbone);
+  if (from_file) MappedFile(config.backbone);  // says what is wrong with it before anything is made
   make_folders(path);
   RunDirectory run(path);
   write_text(run.config_path(), to_toml(config));
+  std::error_code error;
+  if (from_file && !std::filesystem::copy_file(config.backbone, run.backbone_path(), error))
+    throw IoError(fmt::format("{}: cannot be copied to {}: {}", config.backbone, run.backbone_path().string(), error.message()));
   return run;
+}
+
+TrainConfig RunDirectory::with_own_backbone(TrainConfig config) const {
+  std::error_code none;
+  if (is_backbone_file(config.backbone) && std::filesystem::exists(backbone_path(), none)) config.backbone = backbone_path().string();
+  return config;
 }
 
 RunDirectory RunDirectory::open(const std::filesystem::path& path) {
@@ -104,7 +117,10 @@ void RunDirectory::remove_if_unused() const {
   std::error_code none;
   std::size_t entries = 0;
   for (const auto& entry : std::filesystem::directory_iterator(path_, none)) entries += entry.exists() ? 1 : 0;
-  if (entries == 1) std::filesystem::remove(config_path(), none);
+  if (entries == (std::filesystem::exists(backbone_path(), none) ? 2U : 1U)) {
+    std::filesystem::remove(config_path(), none);
+    std::filesystem::remove(backbone_path(), none);
+  }
   std::filesystem::remove(path_, none);  // only if it is empty
 }
 

@@ -496,7 +496,7 @@ void Trainer::Work::save() {
   const Averaged averaged(*optimizer_);  // among the optimizer's state are then the weights that training goes on with
   write_safetensors(
       writer.folder() / "model.safetensors", network_.model->state(),
-      {{"backbone", config_.backbone}, {"system", std::string(system_.name)}, {"epochs", std::to_string(state_.epochs_done)}});
+      {{"backbone", std::filesystem::path(config_.backbone).filename().string()}, {"system", std::string(system_.name)}, {"epochs", std::to_string(state_.epochs_done)}});
   write_safetensors(writer.folder() / "optimizer.safetensors", optimizer_->state());
   if (graph_) graph_->save(writer.folder() / "graph.fanng");
   state_.kappa = kappa_ ? kappa_->save() : "";
@@ -568,7 +568,7 @@ void Trainer::Work::describe_data(const DataSplits& splits) {
 }
 
 Trainer::Work::Work(const TrainConfig& config, RunDirectory& run, const System& system, Progress progress)
-    : config_((config.validate(), config.resolved())),
+    : config_((config.validate(), run.with_own_backbone(config.resolved()))),
       run_(run),
       lock_(run.lock()),
       report_files_(run.report_path()),

@@ -22,10 +22,13 @@ struct TrainConfig {
   std::int64_t embedding_dim = 64;
   double dropout = 0;
   std::string new_layer_start = "auto";  ///< random, components or discriminants; auto: components where `weights` have none, else random.
-  std::string pooling = "average";       ///< Of googlenet's last layer: average, max or both.
+  std::string batch_norm = "auto";       ///< Of ResNets and files, in training: frozen or batch; auto: frozen if pretrained.
+  std::string pooling = "average";       ///< Of the last layer of googlenet and ResNets: average, max or both.
   std::int64_t input_size = 0;           ///< Side of what the network sees. 0: the backbone's own.
-  std::int64_t image_size = 0;           ///< Side that images are scaled to before cropping. 0: 9/8 of input_size; googlenet at least 256.
-  std::int64_t evaluation_size = 0;      ///< Side of the centre crop to measure and to mine on. 0: input_size. Others: googlenet only.
+  std::string input_mean;                ///< Of ResNets and files: what is taken off values from 0 to 1, red first. Empty: ImageNet's.
+  std::string input_deviation;           ///< What they are divided by then.
+  std::int64_t image_size = 0;           ///< Side that images are scaled to before cropping. 0: 9/8 of input_size, for photos at least 256.
+  std::int64_t evaluation_size = 0;      ///< Side of the centre crop to measure and to mine on. 0: input_size. Others: not for small.
   std::int64_t channels = 0;             ///< 1: grey, 3: colour. 0: grey for characters, else colour.
 
   std::string system = "triplet-fanng-global-adaptive";
@@ -83,6 +86,8 @@ struct TrainConfig {
 
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
+  /// Whether the trunk starts from trained weights: those of `weights`, or its own.
+  bool pretrained() const;
   /// With the defaults that depend on other settings put in.
   TrainConfig resolved() const;
   /// The learning rate that the schedule has for a step when `done` epochs lie behind it, whole ones and a share of the one under way. Of a
@@ -109,20 +114,29 @@ void visit_settings(Config& c, const Visit& visit) {
         c.validation_block);
   visit(Setting{"skip-bad-images", "Go on without images that cannot be read, and count them"}, c.skip_bad_images);
   visit(Setting{"cache-mebibytes", "Most memory for decoded images", true}, c.cache_mebibytes);
-  visit(Setting{"backbone", "small or googlenet"}, c.backbone);
-  visit(Setting{"weights", "Weights to start from: .safetensors, or a state dict saved by PyTorch"}, c.weights);
+  visit(Setting{"backbone", "small, googlenet, resnet18, resnet50, or a TorchScript file that makes a vector of an image: net.pt"},
+        c.backbone);
+  visit(Setting{"weights", "Weights to start from: .safetensors, a state dict saved by PyTorch, or a .caffemodel"}, c.weights);
   visit(Setting{"embedding-dim", "Dimension of the embedding"}, c.embedding_dim);
   visit(Setting{"dropout", "Share of features dropped before the new layer"}, c.dropout);
   visit(Setting{"new-layer-start",
                 "random, or from features of the training images: components (where they vary most) or discriminants (where classes "
                 "differ); auto: components with --weights, else random"},
         c.new_layer_start);
-  visit(Setting{"pooling", "Of googlenet's last layer: average, max or both (their sum)"}, c.pooling);
+  visit(
+      Setting{
+          "batch-norm",
+          "Of ResNets and files, in training: frozen (their stored averages) or batch (those of each batch); auto: frozen if pretrained"},
+      c.batch_norm);
+  visit(Setting{"pooling", "Of the last layer of googlenet and ResNets: average, max or both (their sum)"}, c.pooling);
   visit(Setting{"input-size", "Side of the images the network sees; 0: the backbone's own"}, c.input_size);
-  visit(Setting{"image-size",
-                "Side images are scaled to before they are cropped; 0: 9/8 of what the network sees, of googlenet at least 256"},
-        c.image_size);
-  visit(Setting{"evaluation-size", "Side of the centre crop to measure and to mine on, of googlenet; 0: as in training"},
+  visit(Setting{"input-mean", "Of ResNets and files: taken off values from 0 to 1; red, green, blue; default: ImageNet's"}, c.input_mean);
+  visit(Setting{"input-deviation", "Of ResNets and files: what values are divided by then; default: ImageNet's"}, c.input_deviation);
+  visit(
+      Setting{"image-size",
+              "Side images are scaled to before they are cropped; 0: 9/8 of what the network sees, of googlenet and ResNets at least 256"},
+      c.image_size);
+  visit(Setting{"evaluation-size", "Side of the centre crop to measure and to mine on, not of small; 0: as in training"},
         c.evaluation_size);
   visit(Setting{"channels", "1: grey, 3: colour; 0: grey for characters, else colour"}, c.channels);
   visit(Setting{"system", "What is sampled or mined, and the loss: a row of the paper's tables"}, c.system);

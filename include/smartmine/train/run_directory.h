@@ -19,7 +19,8 @@ namespace smartmine {
 /// Every file is whole at any moment.
 class RunDirectory {
  public:
-  /// Makes a new one and writes its config.toml. Throws IoError if `path` is there already, with a hint to resume.
+  /// Makes a new one and writes its config.toml, and a copy of its network if that is a file. Throws IoError if `path` is there already,
+  /// with a hint to resume.
   static RunDirectory create(const std::filesystem::path& path, const TrainConfig& config);
   /// Takes up one that is there. Throws IoError if it is not, or has no config.toml.
   static RunDirectory open(const std::filesystem::path& path);
@@ -29,6 +30,9 @@ class RunDirectory {
   std::filesystem::path checkpoint_path() const { return path_ / "checkpoint"; }
   std::filesystem::path report_path() const { return path_ / "report"; }
   std::filesystem::path model_path() const;  ///< Of the last good checkpoint.
+  std::filesystem::path backbone_path() const { return path_ / "backbone.pt"; }
+  /// Its configuration with the network that the run has a copy of, if it has one: the run goes on when the file it came from is gone.
+  TrainConfig with_own_backbone(TrainConfig config) const;
 
   std::span<const EpochRecord> log() const { return log_; }
   /// Adds a line to the log and to metrics.csv.
@@ -39,7 +43,7 @@ class RunDirectory {
   /// Keeps others from training in it as long as the result lives. Throws IoError if somebody does already.
   std::shared_ptr<void> lock() const;
 
-  /// Takes the directory away again if there is nothing but config.toml in it.
+  /// Takes the directory away again if there is nothing in it but what `create` has put there.
   void remove_if_unused() const;
 
   void save_embeddings(std::int64_t epoch, const Rows& rows, std::span<const std::int64_t> labels) const;
