@@ -37,7 +37,7 @@ struct EmbedArguments {
 void embed(const EmbedArguments& arguments) {
   check_outputs({}, {arguments.output, arguments.paths()});
   const RunDirectory run = RunDirectory::open(arguments.run);
-  TrainConfig config = read_config(run);
+  TrainConfig config = run.with_own_backbone(read_config(run));
   config.device = arguments.device;
   config.threads = arguments.threads;
   config.skip_bad_images = arguments.skip_bad_images;

@@ -30,6 +30,8 @@ struct TorchPart {
   /// The test images of a run (or its validation classes, if that is what it measured), embedded by its last good checkpoint.
   EmbeddedRun (*embed_run)(const std::string& directory, const std::string& device, unsigned threads, const Progress& progress);
   std::vector<std::string> (*system_names)();
+  /// What can be trained on, in words.
+  std::string (*devices)();
 };
 
 /// Null: not in this program.

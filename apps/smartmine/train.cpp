@@ -13,6 +13,7 @@
 #include "interrupt.h"
 #include "option_checks.h"
 #include "report_page.h"
+#include "smartmine/run/backbone_traits.h"
 #include "train_settings.h"
 
 namespace smartmine::app {
@@ -104,6 +105,8 @@ void train(TrainArguments& arguments, const CLI::App& command) {
   // The run's settings must mean the same from any folder.
   for (std::string* path : {&arguments.config.data_root, &arguments.config.weights})
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  if (std::string& backbone = arguments.config.backbone; is_backbone_file(backbone))
+    backbone = std::filesystem::absolute(backbone).lexically_normal().string();
   if (arguments.report) read_page("");  // better now than later
   if (arguments.resume && arguments.output.empty()) throw UsageError("--resume needs --output, the directory of the run to go on with");
   std::optional<RunDirectory> run;
@@ -181,7 +184,7 @@ void add_train(CLI::App& program, Work& work) {
       "Examples:\n"
       "  smartmine train\n"
       "      draws characters of an invented script and learns to tell new ones apart, in about a minute\n"
-      "  smartmine train --dataset folder --data-root photos --backbone googlenet --weights bvlc_googlenet.safetensors --output run\n"
+      "  smartmine train --dataset folder --data-root photos --backbone googlenet --weights bvlc_googlenet.caffemodel --output run\n"
       "      your own photos, a folder a class; half of the classes test\n"
       "  smartmine train --resume --output run");
   command.callback([arguments, &command, &work] { work = [arguments, &command] { train(*arguments, command); }; });
