@@ -494,9 +494,10 @@ void Trainer::Work::watch_for_idle_mining() {
 void Trainer::Work::save() {
   CheckpointWriter writer(run_.checkpoint_path());
   const Averaged averaged(*optimizer_);  // among the optimizer's state are then the weights that training goes on with
-  write_safetensors(
-      writer.folder() / "model.safetensors", network_.model->state(),
-      {{"backbone", std::filesystem::path(config_.backbone).filename().string()}, {"system", std::string(system_.name)}, {"epochs", std::to_string(state_.epochs_done)}});
+  write_safetensors(writer.folder() / "model.safetensors", network_.model->state(),
+                    {{"backbone", std::filesystem::path(config_.backbone).filename().string()},
+                     {"system", std::string(system_.name)},
+                     {"epochs", std::to_string(state_.epochs_done)}});
   write_safetensors(writer.folder() / "optimizer.safetensors", optimizer_->state());
   if (graph_) graph_->save(writer.folder() / "graph.fanng");
   state_.kappa = kappa_ ? kappa_->save() : "";

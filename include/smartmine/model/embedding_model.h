@@ -70,8 +70,8 @@ struct ModelOptions {
   double dropout = 0;                  ///< Share of features dropped before the new layer while training. In [0, 1).
   std::int64_t input_size = 0;         ///< Side of the images. 0: the backbone's own.
   std::int64_t channels = 0;           ///< 1 or 3. 0: the backbone's own. Only small and files take others.
-  std::string input_mean;              ///< As parse_channels has it, of values from 0 to 1, red first; empty: the backbone's own.
-  std::string input_deviation;         ///< Likewise. Of ResNets and files.
+  std::string input_mean = {};         ///< As parse_channels has it, of values from 0 to 1, red first; empty: the backbone's own.
+  std::string input_deviation = {};    ///< Likewise. Of ResNets and files.
   std::string pooling = "average";     ///< Of the last layer of googlenet and ResNets: average, max or both (their sum).
   bool frozen_norms = false;           ///< Batch norms of ResNets and files use their stored averages in training too, and keep them.
   torch::Device device = torch::kCPU;  ///< That a file is loaded on. The others are made on the CPU; `to` moves the model.

@@ -14,7 +14,7 @@ namespace smartmine {
 
 /// Options for a network from a TorchScript file.
 struct ScriptedNetworkOptions {
-  std::string path;
+  std::string path = {};
   std::int64_t input_size = 224;               ///< Side of the images, from 8 to 1024.
   std::int64_t channels = 3;                   ///< 1 or 3.
   std::array<double, 3> mean = kImageNetMean;  ///< Of values from 0 to 1, red first.
