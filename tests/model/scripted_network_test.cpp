@@ -55,7 +55,7 @@ def forward(self, x):
   return torch.batch_norm(x, None, None, self.running_mean, self.running_var, self.training, 0.1, 1e-5, False)
 )");
     module.register_module("norm", norm);
-    return saved(module, "  return self.norm(torch.matmul(x.mean([2, 3]), self.embedding.t()))\n");
+    return saved(module, "  return self.norm.forward(torch.matmul(x.mean([2, 3]), self.embedding.t()))\n");
   }
   std::shared_ptr<EmbeddingModel> model(const std::string& path, bool frozen = false) const {
     return make_model({.backbone = path, .embedding_dimension = 4, .input_size = 16, .frozen_norms = frozen});
@@ -145,7 +145,7 @@ TEST_F(Scripted, WhatDoesNotTrainOrFitIsRefusedInOneLine) {
   expect_refused(made("  return torch.matmul(x.mean([0, 2, 3]), self.weight.t())\n"), "gives [6] of 3 images");
   expect_refused(made("  return torch.matmul(x.mean([2, 3]), self.weight.t()).sum(0, keepdim=True)\n"), "gives [1, 6] of 3 images");
   expect_refused(made("  return [torch.matmul(x.mean([2, 3]), self.weight.t())]\n"),
-                 "gives a value of type TensorList; it must give one tensor");
+                 "gives a value of type GenericList; it must give one tensor");
   expect_refused(made("  return torch.matmul(x.mean([2, 3]), self.weight.t()).argmax(1, True)\n"), "gives a tensor of type Long");
   expect_refused(made("  return torch.matmul(x.reshape(x.size(0), 3 * 8 * 8), self.weight.t())\n"), "fails on images [3, 3, 16, 16]");
   expect_refused(made("  assert x.size(2) == 32, 'I want 32'\n  return torch.matmul(x.mean([2, 3]), self.weight.t())\n"), "I want 32");
