@@ -1,17 +1,45 @@
 #!/usr/bin/env bash
-# Downloads a data set from where its makers publish it, checks it and unpacks it.
-#   scripts/get-data.sh omniglot|cub200 [DIR]        DIR is where to put it; datasets when none is named
+# Downloads a data set, or the weights of a network, from where its makers publish it, checks it and unpacks it.
+#   scripts/get-data.sh omniglot|cub200 [DIR]                DIR is where to put it; datasets when none is named
+#   scripts/get-data.sh googlenet|resnet18|resnet50 [DIR]    weights when none is named
 # Files that are there already are checked and not fetched again, so they may also be put into DIR by hand.
 set -euo pipefail
 
 usage() {
-  echo "usage: scripts/get-data.sh omniglot|cub200 [DIR]" >&2
+  echo "usage: scripts/get-data.sh omniglot|cub200|googlenet|resnet18|resnet50 [DIR]" >&2
   exit 2
 }
 [ $# -ge 1 ] && [ $# -le 2 ] || usage
 name=$1
 dir=${2:-datasets}
+kind=md5
+weights=
 case "$name" in
+  # Digests as published: Caffe's model zoo gives the SHA-1, torchvision puts the first eight digits of the SHA-256 into the name.
+  googlenet)
+    files=(bvlc_googlenet.caffemodel)
+    urls=(http://dl.caffe.berkeleyvision.org/bvlc_googlenet.caffemodel)
+    sums=(405fc5acd08a3bb12de8ee5e23a96bec22f08204)
+    kind=sha1
+    home=https://github.com/BVLC/caffe/tree/master/models/bvlc_googlenet
+    weights=yes
+    ;;
+  resnet18)
+    files=(resnet18-f37072fd.pth)
+    urls=(https://download.pytorch.org/models/resnet18-f37072fd.pth)
+    sums=(f37072fd)
+    kind=sha256
+    home=https://pytorch.org/vision/stable/models.html
+    weights=yes
+    ;;
+  resnet50)
+    files=(resnet50-0676ba61.pth)
+    urls=(https://download.pytorch.org/models/resnet50-0676ba61.pth)
+    sums=(0676ba61)
+    kind=sha256
+    home=https://pytorch.org/vision/stable/models.html
+    weights=yes
+    ;;
   omniglot)
     base=https://raw.githubusercontent.com/brendenlake/omniglot/master/python
     files=(images_background.zip images_evaluation.zip)
@@ -29,13 +57,14 @@ case "$name" in
     ;;
   *) usage ;;
 esac
+[ -z "$weights" ] || dir=${2:-weights}
 
 by_hand() {  # WHY
   {
     echo "get-data: $1"
     echo "get-data: fetch by hand into $dir, then run this again:"
-    for i in "${!files[@]}"; do echo "get-data:   ${files[i]}  (md5 ${sums[i]})  from ${urls[i]}"; done
-    echo "get-data: the data set's page is $home"
+    for i in "${!files[@]}"; do echo "get-data:   ${files[i]}  ($kind ${sums[i]})  from ${urls[i]}"; done
+    echo "get-data: its page is $home"
   } >&2
   exit 1
 }
@@ -45,10 +74,13 @@ need() {  # PROGRAM PACKAGE
 }
 
 good() {  # FILE SUM
-  [ -f "$1" ] && [ "$(md5sum <"$1" | cut -d' ' -f1)" = "$2" ]
+  local digest
+  [ -f "$1" ] || return 1
+  digest=$("${kind}sum" <"$1" | cut -d' ' -f1)
+  [ "${digest:0:${#2}}" = "$2" ]
 }
 
-need md5sum coreutils
+need "${kind}sum" coreutils
 case "$name" in
   omniglot) need unzip unzip ;;
   cub200) need tar tar ;;
@@ -60,7 +92,7 @@ for i in "${!files[@]}"; do
     echo "get-data: $file is there"
     continue
   fi
-  [ ! -e "$file" ] || by_hand "$file is damaged or another version (its md5 is not ${sums[i]}); remove it"
+  [ ! -e "$file" ] || by_hand "$file is damaged or another version (its $kind does not start with ${sums[i]}); remove it"
   echo "get-data: downloading ${files[i]} from ${urls[i]}"
   part=$file.part
   if command -v curl >/dev/null; then
@@ -77,6 +109,10 @@ for i in "${!files[@]}"; do
   mv "$part" "$file"
 done
 
+if [ -n "$weights" ]; then
+  echo "get-data: done; use --backbone $name --weights $dir/${files[0]}"
+  exit 0
+fi
 mkdir -p "$root"
 for file in "${files[@]}"; do
   echo "get-data: unpacking $file"

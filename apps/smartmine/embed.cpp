@@ -37,7 +37,7 @@ struct EmbedArguments {
 void embed(const EmbedArguments& arguments) {
   check_outputs({}, {arguments.output, arguments.paths()});
   const RunDirectory run = RunDirectory::open(arguments.run);
-  RunConfig config = read_config(run.config_path());
+  RunConfig config = run.with_own_backbone(read_config(run.config_path()));
   config.compute.device = arguments.device;
   config.compute.threads = arguments.threads;
   config.data.skip_bad_images = arguments.skip_bad_images;

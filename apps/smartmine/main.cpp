@@ -73,7 +73,9 @@ int run(int argc, char** argv) {
   const TorchPart* const torch = torch_part();
   CLI::App program{"smartmine: hard triplets for embedding training, mined over the whole training set."};
   program.name("smartmine");
-  program.set_version_flag("--version", "smartmine " SMARTMINE_VERSION);
+  program.set_version_flag("--version", [torch] {
+    return "smartmine " SMARTMINE_VERSION "\n" + (torch == nullptr ? "no training: without LibTorch" : torch->devices());
+  });
   program.footer(std::string("Examples:\n") +
                  (torch == nullptr ? ""
                                    : "  smartmine train\n"

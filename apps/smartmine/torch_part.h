@@ -29,6 +29,8 @@ struct TorchPart {
   void (*add_embed)(CLI::App& program, Work& work);
   /// The test images of a run (or its validation classes, if that is what it measured), embedded by its last good checkpoint.
   EmbeddedRun (*embed_run)(const std::string& directory, const std::string& device, unsigned threads, const Progress& progress);
+  /// What can be trained on, in words.
+  std::string (*devices)();
 };
 
 /// Null: not in this program.

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "smartmine/core/error.h"
+#include "smartmine/run/backbone_traits.h"
 #include "smartmine/run/config_settings.h"
 
 namespace smartmine::app {
@@ -18,7 +19,9 @@ std::string without_quotes(const std::string& toml) {
   return toml.starts_with('"') || toml.starts_with('\'') ? toml.substr(1, toml.size() - 2) : toml;
 }
 
-bool is_path(std::string_view name) { return name == "data-root" || name == "weights"; }
+bool is_path(std::string_view name, std::string_view value) {
+  return name == "data-root" || name == "weights" || (name == "backbone" && is_backbone_file(value));
+}
 
 std::string absolute(const std::string& path) {
   return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
@@ -38,7 +41,7 @@ void add_settings(CLI::App& command, RunConfig& config) {
           [setting, &field](const std::vector<std::string>& words) {
             try {
               const std::string text = fmt::format("{}", fmt::join(words, ","));
-              parse_value(setting, is_path(setting.name) ? absolute(text) : text, field);
+              parse_value(setting, is_path(setting.name, text) ? absolute(text) : text, field);
             } catch (const InvalidArgument& error) {
               throw CLI::ValidationError(fmt::format("--{}", error.what()), CLI::ExitCodes::ValidationError);
             }
@@ -60,7 +63,7 @@ std::vector<GivenSetting> given_settings(const CLI::App& command) {
     const CLI::Option* option = command.get_option(option_name(setting));
     if (option->count() == 0) return;
     const std::string text = fmt::format("{}", fmt::join(option->results(), ","));
-    given.emplace_back(setting.name, is_path(setting.name) ? absolute(text) : text);
+    given.emplace_back(setting.name, is_path(setting.name, text) ? absolute(text) : text);
   });
   return given;
 }

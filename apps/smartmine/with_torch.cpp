@@ -1,14 +1,21 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
 #include "smartmine/run/run_data.h"
+#include "smartmine/train/devices.h"
 #include "smartmine/train/embed_images.h"
 #include "torch_part.h"
 #include "train_settings.h"
+#include "waiting_threads.h"
 
 namespace smartmine::app {
 namespace {
 
 EmbeddedRun embed_run(const std::string& directory, const std::string& device, unsigned threads, const Progress& progress) {
   const RunDirectory run = RunDirectory::open(directory);
-  RunConfig config = read_config(run.config_path());
+  RunConfig config = run.with_own_backbone(read_config(run.config_path()));
   config.compute.device = device;
   config.compute.threads = threads;
   const DataSplits splits = load_run_data(config);
@@ -20,10 +27,16 @@ EmbeddedRun embed_run(const std::string& directory, const std::string& device, u
 }  // namespace
 
 const TorchPart* torch_part() {
-  static constexpr TorchPart kPart{.add_train = add_train, .add_embed = add_embed, .embed_run = embed_run};
+  static constexpr TorchPart kPart{.add_train = add_train, .add_embed = add_embed, .embed_run = embed_run, .devices = devices};
   return &kPart;
 }
 
-void hand_over(int /*argc*/, char** /*argv*/) {}
+// Started by itself, this program has read how threads are to wait already, so it starts once more.
+void hand_over(int /*argc*/, char** argv) {
+  if (!shorten_waiting()) return;
+  std::error_code unknown;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) execv(self.c_str(), argv);  // where that cannot be, it works as well, only slower beside others
+}
 
 }  // namespace smartmine::app

@@ -9,6 +9,7 @@
 
 #include "smartmine/core/error.h"
 #include "torch_part.h"
+#include "waiting_threads.h"
 
 namespace smartmine::app {
 
@@ -30,7 +31,7 @@ bool is_the_same_without_torch(std::span<char* const> words) {
   if (words.empty() || has("--config")) return false;
   const std::string_view command = words.front();
   if (command == "eval") return has("--embeddings") && !has("--run") && !has("--device") && !has("--help") && !has("-h");
-  return command == "--version" || command == "knn" || command == "mine" || command == "report" || command == "compare";
+  return command == "knn" || command == "mine" || command == "report" || command == "compare";
 }
 
 }  // namespace
@@ -45,9 +46,11 @@ void hand_over(int argc, char** argv) {
   for (const std::filesystem::path& place : {folder / "smartmine-torch", folder / SMARTMINE_TORCH_PROGRAM}) {
     std::error_code ignored;
     if (!std::filesystem::exists(place, ignored)) continue;
+    shorten_waiting();
     execv(place.c_str(), argv);
     throw IoError(place.string() + ": cannot be run: " + std::generic_category().message(errno));
   }
+  if (argc == 2 && std::string_view(argv[1]) == "--version") return;  // that much can be said without
   throw IoError((folder / SMARTMINE_TORCH_PROGRAM).lexically_normal().string() +
                 ": not found; smartmine train, embed and eval --run need it");
 }

@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "smartmine/core/error.h"
+#include "smartmine/run/backbone_traits.h"
 #include "smartmine/core/rows.h"
 #include "smartmine/model/googlenet.h"
+#include "smartmine/model/resnet.h"
+#include "smartmine/model/scripted_network.h"
 #include "smartmine/model/small_convnet.h"
 
 namespace smartmine {
@@ -78,29 +83,62 @@ void EmbeddingModel::use_channels_last() {
     if (parameter.dim() == 4) parameter.set_data(parameter.detach().contiguous(torch::MemoryFormat::ChannelsLast));
 }
 
-std::vector<std::string> backbone_names() { return {"googlenet", "small"}; }
+namespace {
 
-std::shared_ptr<EmbeddingModel> make_model(const ModelOptions& options) {
-  std::shared_ptr<Backbone> backbone;
-  const Pooling pooling = pooling_of(options.pooling);
+/// Mean and deviation of the input: those given, or ImageNet's.
+std::pair<std::array<double, 3>, std::array<double, 3>> normalisation(const ModelOptions& options) {
+  const auto mean = options.input_mean.empty() ? kImageNetMean : parse_channels("input-mean", options.input_mean);
+  const auto deviation = options.input_deviation.empty() ? kImageNetDeviation : parse_channels("input-deviation", options.input_deviation);
+  if (std::any_of(deviation.begin(), deviation.end(), [](double value) { return !(value > 0); }))
+    throw InvalidArgument(fmt::format("input_deviation is '{}'; it must be above 0", options.input_deviation));
+  return {mean, deviation};
+}
+
+std::shared_ptr<Backbone> make_backbone(const ModelOptions& options, Pooling pooling) {
   if (options.backbone == "small") {
-    if (pooling != Pooling::kAverage)
-      throw InvalidArgument(
-          fmt::format("pooling is '{}'; small does not pool its last layer, so it must be left at average", options.pooling));
     SmallConvnetOptions small{.seed = options.seed};
     if (options.input_size != 0) small.input_size = options.input_size;
     if (options.channels != 0) small.channels = options.channels;
-    backbone = std::make_shared<SmallConvnet>(small);
-  } else if (options.backbone == "googlenet") {
-    backbone = options.input_size == 0 ? std::make_shared<GoogLeNet>(options.seed, pooling)
-                                       : std::make_shared<GoogLeNet>(options.seed, pooling, options.input_size);
-    const InputFormat& input = backbone->input();
-    if (options.channels != 0 && options.channels != input.channels)
-      throw InvalidArgument(fmt::format("channels is {}; googlenet takes {} only", options.channels, input.channels));
-  } else {
-    throw InvalidArgument(fmt::format("backbone is '{}'; it must be one of {}", options.backbone, fmt::join(backbone_names(), ", ")));
+    return std::make_shared<SmallConvnet>(small);
   }
-  return std::make_shared<EmbeddingModel>(std::move(backbone), options.embedding_dimension, options.dropout, options.seed);
+  const BackboneTraits& traits = *known_backbone(options.backbone);
+  const std::int64_t size = options.input_size != 0 ? options.input_size : traits.input_size;
+  if (options.backbone == "googlenet") return std::make_shared<GoogLeNet>(options.seed, pooling, size);
+  const auto [mean, deviation] = normalisation(options);
+  if (is_backbone_file(options.backbone))
+    return std::make_shared<ScriptedNetwork>(ScriptedNetworkOptions{.path = options.backbone,
+                                                                    .input_size = size,
+                                                                    .channels = options.channels == 0 ? 3 : options.channels,
+                                                                    .mean = mean,
+                                                                    .deviation = deviation,
+                                                                    .frozen_norms = options.frozen_norms,
+                                                                    .device = options.device});
+  return std::make_shared<ResNet>(ResNetOptions{.layers = options.backbone == "resnet18" ? 18 : 50,
+                                                .pooling = pooling,
+                                                .input_size = size,
+                                                .mean = mean,
+                                                .deviation = deviation,
+                                                .frozen_norms = options.frozen_norms,
+                                                .seed = options.seed});
+}
+
+}  // namespace
+
+std::shared_ptr<EmbeddingModel> make_model(const ModelOptions& options) {
+  const Pooling pooling = pooling_of(options.pooling);
+  const BackboneTraits* const traits = known_backbone(options.backbone);
+  if (traits == nullptr)
+    throw InvalidArgument(fmt::format("backbone is '{}'; it must be one of {}, or a TorchScript file, such as net.pt", options.backbone,
+                                      fmt::join(backbone_names(), ", ")));
+  if (pooling != Pooling::kAverage && !traits->pools)
+    throw InvalidArgument(
+        fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", options.pooling, traits->name));
+  if (!traits->takes_mean && !(options.input_mean.empty() && options.input_deviation.empty()))
+    throw InvalidArgument(fmt::format("input_mean is '{}', input_deviation '{}'; {} has its own, so they must be empty", options.input_mean,
+                                      options.input_deviation, traits->name));
+  if (options.channels != 0 && options.channels != 3 && !traits->grey)
+    throw InvalidArgument(fmt::format("channels is {}; {} takes 3 only", options.channels, traits->name));
+  return std::make_shared<EmbeddingModel>(make_backbone(options, pooling), options.embedding_dimension, options.dropout, options.seed);
 }
 
 }  // namespace smartmine

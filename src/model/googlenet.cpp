@@ -62,8 +62,7 @@ GoogLeNet::GoogLeNet(std::uint64_t seed, Pooling pooling, std::int64_t input_siz
              .size = input_size,
              .channels = 3,
              .bgr = true,
-             .mean = {104, 117, 123},
-             .scale = 1},
+             .mean = {104, 117, 123}},
       pooling_(pooling) {
   if (input_size < 160 || input_size > 448)
     throw InvalidArgument("input_size is " + std::to_string(input_size) + "; googlenet takes 160 to 448");
@@ -83,11 +82,7 @@ torch::Tensor GoogLeNet::forward(const torch::Tensor& images) {
     x = inceptions_[i](x);
     if (std::find(kPoolAfter.begin(), kPoolAfter.end(), i) != kPoolAfter.end()) x = max_pool(x, 2, 0);
   }
-  // pool5 averages all of its 7x7 input. Its sums are taken, and given, in float32 at least.
-  const auto type = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-  if (pooling_ == Pooling::kMax) return x.amax({2, 3}).to(type);
-  const torch::Tensor average = x.mean({2, 3}, /*keepdim=*/false, type);
-  return pooling_ == Pooling::kBoth ? average + x.amax({2, 3}).to(type) : average;
+  return pool_all(x, pooling_);  // pool5 averages all of its 7x7 input
 }
 
 }  // namespace smartmine

@@ -70,6 +70,14 @@ torch::Tensor max_pool(const torch::Tensor& x, std::int64_t stride, std::int64_t
   return torch::max_pool2d(x, 3, stride, padding, /*dilation=*/1, /*ceil_mode=*/true);
 }
 
+torch::Tensor pool_all(const torch::Tensor& x, Pooling pooling) {
+  // Sums are taken, and given, in float32 at least.
+  const auto type = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  if (pooling == Pooling::kMax) return x.amax({2, 3}).to(type);
+  const torch::Tensor average = x.mean({2, 3}, /*keepdim=*/false, type);
+  return pooling == Pooling::kBoth ? average + x.amax({2, 3}).to(type) : average;
+}
+
 torch::Tensor local_response_norm(const torch::Tensor& x) {
   if (cuda::takes(x, x.size(1))) return cuda::channel_norm(x, kAlpha / kWindow);
   return LocalResponseNorm::apply(x);

@@ -34,7 +34,7 @@ SmallConvnet::SmallConvnet(const SmallConvnetOptions& options) : Backbone("small
             .size = options.input_size,
             .channels = options.channels,
             .mean = {zero, zero, zero},
-            .scale = 1 / kMiddle};
+            .scale = {1 / kMiddle, 1 / kMiddle, 1 / kMiddle}};
   Random random(options.seed, kStream);
   std::int64_t in = options.channels;
   std::int64_t side = options.input_size;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "model/pytorch_file.h"
 #include "model/tensor_types.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/mapped_file.h"
@@ -23,16 +24,46 @@ std::string list(const char* what, const std::vector<std::string>& names) {
   return fmt::format("{} {} ({}{})", names.size(), what, fmt::join(shown, ", "), names.size() > kMost ? ", ..." : "");
 }
 
+enum class Format { kSafetensors, kPyTorch, kCaffe };
+
+Format format_of(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  const auto at = [&](std::size_t place) { return place < bytes.size() ? std::to_integer<unsigned>(bytes[place]) : 0U; };
+  if ((at(0) == 'P' && at(1) == 'K') || is_old_pytorch(bytes)) return Format::kPyTorch;
+  // Eight bytes are the length of a safetensors header, which is JSON. A network of Caffe's has no mark of its own; its first field is its
+  // name or a layer, of the old kind or the new.
+  constexpr std::size_t kHeader = 8;
+  if (at(kHeader) == '{') return Format::kSafetensors;
+  return at(0) == 0x0a || at(0) == 0x12 || (at(0) == 0xa2 && at(1) == 0x06) ? Format::kCaffe : Format::kSafetensors;
+}
+
+constexpr std::string_view kBatchCount = ".num_batches_tracked";
+
+/// The network that tensors belong to, by names that only it has; empty: nobody knows.
+std::string network_of(const NamedTensors& tensors) {
+  const auto has = [&](const char* name) { return tensors.contains(name); };
+  if (has("conv1/7x7_s2.weight") && has("inception_5b/pool_proj.weight")) return "googlenet";
+  if (has("inception5b.branch4.1.conv.weight")) return "torchvision's GoogLeNet, which is another than Caffe's";
+  if (has("layer4.2.conv3.weight") && !has("layer3.6.conv3.weight") && has("conv1.weight")) return "resnet50";
+  if (has("layer4.1.conv2.weight") && !has("layer4.2.conv2.weight") && !has("layer4.1.conv3.weight") && has("conv1.weight"))
+    return "resnet18";
+  if (has("layer4.2.conv2.weight")) return "another ResNet";
+  if (has("norm4.running_var") && has("conv4.weight")) return "small";
+  return "";
+}
+
 }  // namespace
 
 NamedTensors read_weights(const std::filesystem::path& path) {
-  bool is_zip = false;
-  {
-    const MappedFile file(path);
-    const auto bytes = file.bytes();
-    is_zip = bytes.size() >= 2 && bytes[0] == std::byte{'P'} && bytes[1] == std::byte{'K'};
+  switch (format_of(path)) {
+    case Format::kPyTorch:
+      return read_pytorch(path);
+    case Format::kCaffe:
+      return read_caffemodel(path);
+    default:
+      return read_safetensors(path);
   }
-  return is_zip ? read_pytorch(path) : read_safetensors(path);
 }
 
 bool load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOptions& options) {
@@ -49,7 +80,8 @@ bool load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOpt
   for (const auto& [name, target] : state) {
     const auto found = given.find(name);
     if (found == given.end()) {
-      if (!(options.new_layer_may_be_missing && name.starts_with("embedding."))) missing.push_back(in_quotes(name));
+      const bool may_be_missing = name.starts_with("embedding.") || name.ends_with(kBatchCount);
+      if (!(options.new_layer_may_be_missing && may_be_missing)) missing.push_back(in_quotes(name));
     } else if (found->second.sizes() != target.sizes()) {
       misshapen.push_back(
           fmt::format("{} [{}] instead of [{}]", in_quotes(name), fmt::join(found->second.sizes(), ", "), fmt::join(target.sizes(), ", ")));
@@ -57,9 +89,12 @@ bool load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOpt
   }
   const std::vector<std::string> left_out = model.backbone().left_out();
   for (const auto& [name, tensor] : given)
-    if (!state.contains(name) && !starts_with_any(name, left_out)) surplus.push_back(in_quotes(name));
+    if (!state.contains(name) && !starts_with_any(name, left_out) && !name.ends_with(kBatchCount)) surplus.push_back(in_quotes(name));
 
   if (!missing.empty() || !surplus.empty() || !misshapen.empty()) {
+    const std::string network = network_of(given), &wanted = model.backbone().name();
+    if (!network.empty() && network != wanted)
+      throw IoError(fmt::format("{}: these are weights of {}, not weights of {}; check the backbone", options.source, network, wanted));
     std::vector<std::string> parts;
     if (!missing.empty()) parts.push_back(list("missing", missing));
     if (!surplus.empty()) parts.push_back(list("surplus", surplus));

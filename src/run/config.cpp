@@ -13,6 +13,7 @@
 
 #include "smartmine/core/error.h"
 #include "smartmine/data/dataset.h"
+#include "smartmine/run/backbone_traits.h"
 #include "smartmine/run/config_settings.h"
 
 namespace smartmine {
@@ -65,21 +66,33 @@ void DataOptions::validate() const {
 
 void NetworkOptions::validate() const {
   visit_model_settings(*this, check);
-  const bool googlenet = backbone == "googlenet";
-  if (pooling != "average" && !googlenet)
+  const BackboneTraits* const traits = known_backbone(backbone);
+  if (traits == nullptr)
+    throw InvalidArgument(fmt::format("backbone is '{}'; it must be one of {}, or a TorchScript file, such as net.pt", backbone,
+                                      fmt::join(backbone_names(), ", ")));
+  if (batch_norm != "auto" && !traits->takes_mean)
+    throw InvalidArgument(fmt::format("batch-norm is '{}'; with {} it must be left at auto", batch_norm, traits->name));
+  if (pooling != "average" && !traits->pools)
     throw InvalidArgument(
-        fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, backbone));
+        fmt::format("pooling is '{}'; {} does not pool its last layer, so it must be left at average", pooling, traits->name));
+  if (!traits->takes_mean && !(input_mean.empty() && input_deviation.empty()))
+    throw InvalidArgument(fmt::format("input-mean is '{}', input-deviation '{}'; {} has its own, so they must be empty", input_mean,
+                                      input_deviation, traits->name));
+  if (!input_mean.empty()) parse_channels("input-mean", input_mean);
+  if (!input_deviation.empty()) parse_channels("input-deviation", input_deviation);
   const auto in_range = [&](const char* name, const std::optional<std::int64_t>& size, std::int64_t low, std::int64_t high) {
     if (size && (*size < low || *size > high))
-      throw InvalidArgument(fmt::format("{} is {}; for {} it must be a whole number from {} to {}", name, *size, backbone, low, high));
+      throw InvalidArgument(fmt::format("{} is {}; for {} it must be a whole number from {} to {}", name, *size, traits->name, low, high));
   };
-  in_range("input-size", input_size, googlenet ? 160 : 16, googlenet ? 448 : 256);
-  in_range("evaluation-size", evaluation_size, googlenet ? 160 : 16, 1024);
-  if (evaluation_size && !googlenet && evaluation_size != input_size)
+  in_range("input-size", input_size, traits->least_size, traits->most_size);
+  in_range("evaluation-size", evaluation_size, traits->least_size, 1024);
+  if (evaluation_size && !traits->any_size && evaluation_size != input_size)
     throw InvalidArgument(
         fmt::format("evaluation-size is {}; {} only takes images of its input-size, so it must be auto", *evaluation_size, backbone));
   if (channels && *channels == 2) throw InvalidArgument("channels is 2; it must be auto, 1 or 3");
 }
+
+bool NetworkOptions::pretrained() const { return !weights.empty() || is_backbone_file(backbone); }
 
 void SystemOptions::validate() const {
   visit_system_settings(*this, check);
@@ -139,11 +152,12 @@ RunConfig RunConfig::resolved() const {
 
 RunConfig RunConfig::resolved(const SystemTraits& traits) const {
   RunConfig full = *this;
-  const bool small = model.backbone == "small", pretrained = !model.weights.empty();
+  const bool small = model.backbone == "small", pretrained = model.pretrained();
   if (full.choosing.choose == "auto") {
     const bool own = data.dataset == "folder" || pretrained;
     full.choosing.choose = own && !schedule.learning_rate && data.validation_classes == 0 ? "on" : "off";
   }
+  if (full.model.batch_norm == "auto" && !small && model.backbone != "googlenet") full.model.batch_norm = pretrained ? "frozen" : "batch";
   if (!full.model.channels) full.model.channels = of_characters(data.dataset) && small ? 1 : 3;
   if (!full.schedule.learning_rate)
     full.schedule.learning_rate = schedule.optimizer == "adamw" ? kAdamRate * (pretrained ? kPretrainedAdam : 1)

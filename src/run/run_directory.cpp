@@ -13,8 +13,10 @@
 
 #include "run/log_file.h"
 #include "smartmine/core/error.h"
+#include "smartmine/core/mapped_file.h"
 #include "smartmine/core/npy.h"
 #include "smartmine/core/output_file.h"
+#include "smartmine/run/backbone_traits.h"
 #include "smartmine/run/checkpoint.h"
 
 namespace smartmine {
@@ -50,10 +52,22 @@ RunDirectory RunDirectory::create(const std::filesystem::path& path, const RunCo
   remove_left_behind(path);  // a run that was killed before it had settings leaves a folder with nothing else in it
   if (std::filesystem::exists(path, none) && !(std::filesystem::is_directory(path, none) && std::filesystem::is_empty(path, none)))
     throw IoError(fmt::format("{}: exists already; --resume goes on with the run in it, or choose another --output", path.string()));
+  const bool from_file = is_backbone_file(config.model.backbone);
+  if (from_file) MappedFile(config.model.backbone);  // says what is wrong with it before anything is made
   make_folders(path);
   RunDirectory run(path);
+  std::error_code error;
+  if (from_file && !std::filesystem::copy_file(config.model.backbone, run.backbone_path(), error))
+    throw IoError(fmt::format("{}: cannot be copied to {}: {}", config.model.backbone, run.backbone_path().string(), error.message()));
   write_text(run.config_path(), to_toml(config));
   return run;
+}
+
+RunConfig RunDirectory::with_own_backbone(RunConfig config) const {
+  std::error_code none;
+  if (is_backbone_file(config.model.backbone) && std::filesystem::exists(backbone_path(), none))
+    config.model.backbone = backbone_path().string();
+  return config;
 }
 
 RunDirectory RunDirectory::open(const std::filesystem::path& path) {
@@ -116,7 +130,10 @@ void RunDirectory::remove_if_unused() const {
   std::error_code none;
   std::size_t entries = 0;
   for (const auto& entry : std::filesystem::directory_iterator(path_, none)) entries += entry.exists() ? 1 : 0;
-  if (entries == 1) std::filesystem::remove(config_path(), none);
+  if (entries == (std::filesystem::exists(backbone_path(), none) ? 2U : 1U)) {
+    std::filesystem::remove(config_path(), none);
+    std::filesystem::remove(backbone_path(), none);
+  }
   std::filesystem::remove(path_, none);  // only if it is empty
 }
 

@@ -111,10 +111,12 @@ void Augmenter::check(const torch::Tensor& images, std::int64_t size) const {
 
 torch::Tensor Augmenter::preprocess(const torch::Tensor& pixels, torch::ScalarType type) const {
   const torch::Tensor ordered = input_.bgr ? pixels.flip(1) : pixels;
-  std::vector<float> means(input_.mean.begin(), input_.mean.begin() + input_.channels);
-  const torch::Tensor mean = to_device(means, input_.channels, pixels.device()).view({1, -1, 1, 1});
+  const auto on_device = [&](const std::array<float, 3>& values) {
+    std::vector<float> used(values.begin(), values.begin() + input_.channels);
+    return to_device(used, input_.channels, pixels.device()).view({1, -1, 1, 1});
+  };
   // In float32 first: bfloat16 has no room for 255 minus a mean.
-  const torch::Tensor scaled = ordered.to(torch::kFloat32).sub_(mean).mul_(input_.scale).to(type);
+  const torch::Tensor scaled = ordered.to(torch::kFloat32).sub_(on_device(input_.mean)).mul_(on_device(input_.scale)).to(type);
   return scaled.contiguous(scaled.is_cpu() ? torch::MemoryFormat::Contiguous : torch::MemoryFormat::ChannelsLast);
 }
 

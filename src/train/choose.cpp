@@ -78,7 +78,7 @@ class Chooser {
   }
 
  private:
-  bool pretrained() const { return !config_.model.weights.empty(); }
+  bool pretrained() const { return config_.model.pretrained(); }
 
   RunConfig trial_config(double rate, std::int64_t epochs) const {
     RunConfig config = config_;
@@ -255,7 +255,7 @@ class Chooser {
 Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress) {
   if (const auto made = read_choice(run.path()); made && made->decided) return *made;
   const std::shared_ptr<void> lock = run.lock();
-  return Chooser(config.resolved(find_system(config.system.name).traits), run, events, progress).choose();
+  return Chooser(run.with_own_backbone(config.resolved(find_system(config.system.name).traits)), run, events, progress).choose();
 }
 
 RunConfig chosen_config(const RunConfig& config, const Choice& choice) {
@@ -271,11 +271,11 @@ EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice
   EpochRecord record = run.log().empty() ? EpochRecord{} : run.log().back();
   if (choice.share >= 1 || choice.epochs == 0) return record;
   const NamedTensors kept = mixed(read_safetensors(run.start_path()), read_safetensors(run.last_model_path()), choice.share);
-  write_safetensors(run.kept_path(), kept, {{"backbone", config.model.backbone}, {"share", fmt::format("{}", choice.share)}});
+  write_safetensors(run.kept_path(), kept, {{"backbone", std::filesystem::path(config.model.backbone).filename().string()}, {"share", fmt::format("{}", choice.share)}});
   const DataSplits splits = load_run_data(config);
   const Dataset& half = evaluated_half(splits);
   if (!record.metrics) return record;
-  WeightMeasure measure(config.resolved(), half, progress);
+  WeightMeasure measure(run.with_own_backbone(config.resolved()), half, progress);
   record.metrics = measure.metrics(kept, splits.validation ? "validation" : "test");
   run.save_embeddings(record.epoch, measure.rows(), half.labels());
   return record;

@@ -10,6 +10,7 @@
 #include "smartmine/core/parallel.h"
 #include "smartmine/model/embed.h"
 #include "smartmine/model/weights.h"
+#include "smartmine/run/backbone_traits.h"
 #include "smartmine/train/embed_images.h"
 #include "train/upload.h"
 
@@ -27,18 +28,30 @@ torch::Device choose_device(const std::string& name) {
   return torch::kCPU;
 }
 
+/// Loads config.model.weights, trained elsewhere. Returns whether they have a new layer. A file's own names have no "backbone." in front
+/// yet.
+bool load_foreign(EmbeddingModel& model, const NetworkOptions& config) {
+  const NamedTensors tensors = read_weights(config.weights);
+  LoadOptions options{.new_layer_may_be_missing = true, .source = config.weights};
+  const bool plain = std::none_of(tensors.begin(), tensors.end(), [](const auto& named) { return named.first.starts_with("backbone."); });
+  if (is_backbone_file(config.backbone) && plain) options.rename[""] = "backbone.";
+  return load_into(model, tensors, options);
+}
+
 std::shared_ptr<EmbeddingModel> prepare_model(const RunConfig& config, const torch::Device& device, bool& new_layer_loaded) {
-  const bool small = config.model.backbone == "small";
+  const BackboneTraits* const traits = known_backbone(config.model.backbone);
   auto model = make_model({.backbone = config.model.backbone,
                            .embedding_dimension = config.model.embedding_dim,
                            .dropout = config.model.dropout,
                            .input_size = config.model.input_size.value_or(0),
-                           .channels = small ? config.model.channels.value_or(0) : 0,
+                           .channels = traits != nullptr && traits->grey ? config.model.channels.value_or(0) : 0,
+                           .input_mean = config.model.input_mean,
+                           .input_deviation = config.model.input_deviation,
                            .pooling = config.model.pooling,
+                           .frozen_norms = config.model.batch_norm == "frozen",
+                           .device = device,
                            .seed = config.compute.seed});
-  if (!config.model.weights.empty())
-    new_layer_loaded =
-        load_into(*model, read_weights(config.model.weights), {.new_layer_may_be_missing = true, .source = config.model.weights});
+  if (!config.model.weights.empty()) new_layer_loaded = load_foreign(*model, config.model);
   model->to(device);
   if (device.is_cuda()) model->use_channels_last();
   return model;
@@ -136,7 +149,7 @@ torch::Tensor Network::embed(DeviceImages& images, const Progress& progress, std
 std::string Network::start_new_layer(const RunConfig& config, DeviceImages& images, std::span<const std::int64_t> labels,
                                      const Progress& progress) {
   const bool chosen = config.model.new_layer_start != "auto";
-  if (config.model.new_layer_start == "random" || (!chosen && config.model.weights.empty())) return "";
+  if (config.model.new_layer_start == "random" || (!chosen && !config.model.pretrained())) return "";
   if (new_layer_loaded) return chosen ? "the weights have a new layer already, so new-layer-start is not heeded" : "";
   const std::int64_t width = model->backbone().feature_dimension();
   if (chosen && config.model.embedding_dim > width)

@@ -99,7 +99,7 @@ void Recorder::save_checkpoint(const Epoch& epoch, Persistent& kept) const {
   CheckpointWriter writer(run_.checkpoint_path());
   const Averaged averaged(*kept.optimizer);  // among the optimizer's state are then the weights that training goes on with
   write_safetensors(writer.folder() / kModel, epoch.network.model->state(),
-                    {{"backbone", config_.model.backbone},
+                    {{"backbone", std::filesystem::path(config_.model.backbone).filename().string()},
                      {"system", epoch.system.traits.name},
                      {"epochs", std::to_string(kept.state.epochs_done)}});
   write_safetensors(writer.folder() / kOptimizer, kept.optimizer->state());

@@ -79,7 +79,7 @@ class Trainer::Work {
 };
 
 Trainer::Work::Work(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress)
-    : config_((config.validate(), config.resolved(system.traits))),
+    : config_((config.validate(), run.with_own_backbone(config.resolved(system.traits)))),
       system_(system),
       progress_(progress),
       recorder_(run, config_),

@@ -26,6 +26,34 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+TEST(TwoPrograms, TheVersionSaysWhatCanBeTrainedOn) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(SMARTMINE_PROGRAM, folder / "smartmine");
+  const Outcome alone = Process({folder / "smartmine", "--version"}).wait(), both = smartmine({"--version"});
+  EXPECT_EQ(alone.status, 0);
+  EXPECT_THAT(alone.out, ::testing::EndsWith("\nno training: without LibTorch\n"));
+  EXPECT_EQ(both.status, 0);
+  EXPECT_THAT(both.out, HasSubstr("\nLibTorch "));
+  EXPECT_THAT(both.out, HasSubstr("; trains on cpu"));
+  EXPECT_EQ(alone.out.substr(0, alone.out.find('\n')), both.out.substr(0, both.out.find('\n')));
+}
+
+TEST(TwoPrograms, ThreadsThatWaitSoonSleepUnlessSomebodySaysOtherwise) {
+  // OpenMP's own library tells what it has read; a program that starts itself again is asked twice.
+  const auto told = [](const char* program, std::map<std::string, std::string> environment) {
+    environment["OMP_DISPLAY_ENV"] = "verbose";
+    const std::string text = Process({program, "--version"}, {.environment = environment}).wait().err;
+    const std::size_t last = text.rfind("GOMP_SPINCOUNT = '");
+    return last == std::string::npos ? "" : text.substr(last + 18, text.find('\'', last + 18) - last - 18);
+  };
+  for (const char* program : {SMARTMINE_PROGRAM, SMARTMINE_TORCH_PROGRAM}) {
+    if (told(program, {}).empty()) GTEST_SKIP() << "this OpenMP library does not tell";
+    EXPECT_EQ(told(program, {}), "10000") << program;
+    EXPECT_EQ(told(program, {{"GOMP_SPINCOUNT", "77"}}), "77") << program;
+    EXPECT_EQ(told(program, {{"OMP_WAIT_POLICY", "passive"}}), "0") << program;
+  }
+}
+
 TEST(TwoPrograms, OnlyWhatNeedsTorchNeedsTheSecond) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(SMARTMINE_PROGRAM, folder / "smartmine");
@@ -34,8 +62,7 @@ TEST(TwoPrograms, OnlyWhatNeedsTorchNeedsTheSecond) {
     return Process(words).wait();
   };
   using Words = std::vector<std::string>;
-  for (const Words& words : {Words{"--version"},
-                             {"knn", "--help"},
+  for (const Words& words : {Words{"knn", "--help"},
                              {"mine", "--help"},
                              {"report", "--help"},
                              {"compare", "--help"},

@@ -20,8 +20,8 @@ allowed_for() {
     data) echo "core data" ;;
     run) echo "core graph mining data run" ;;
     report) echo "core graph data run report" ;;
-    model) echo "core data model" ;;
-    loss) echo "core data model loss" ;;
+    model) echo "core data run model" ;;
+    loss) echo "core data run model loss" ;;
     train) echo "core graph mining metrics data run model loss train" ;;
     *) echo "" ;;
   esac

@@ -306,6 +306,40 @@ TEST_F(Checkpoint, RefusesArchivesThatAreDamaged) {
   EXPECT_THAT([&] { read_weights(write("pk.pt", "PK")); }, ThrowsMessage<IoError>(HasSubstr("pk.pt")));
 }
 
+/// What torch.save wrote before PyTorch 1.6, by hand: five pickles and the storages.
+std::string old_file(const std::string& state, const std::string& keys, const std::string& storages) {
+  const std::string magic("\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", 15);
+  const std::string version("\x80\x02M\xe9\x03.", 6);
+  const std::string machine = Pickle().raw("}").text("little_endian").raw("\x88s.").bytes;
+  return magic + version + machine + state + keys + storages;
+}
+std::string length_of(std::int64_t elements) { return {reinterpret_cast<const char*>(&elements), sizeof elements}; }
+
+TEST_F(Checkpoint, ReadsTheFormatBeforeZip) {
+  // As PyTorch 0.1 wrote parameters: a Parameter made of a tensor, with attributes.
+  Pickle state;
+  state.ordered_dict().raw("(").text("a").global("torch.nn.parameter", "Parameter");
+  state.tensor("FloatStorage", "17", 4, 1, {3}, {1})
+      .raw("\x88\x86R}b")
+      .text("b")
+      .tensor("FloatStorage", "17", 4, 0, {2, 2}, {2, 1})
+      .raw("u.");
+  const std::string keys = Pickle().raw("]").text("17").raw("a.").bytes;
+  const std::string whole = old_file(state.bytes, keys, length_of(4) + floats({1, 2, 3, 4}));
+  const NamedTensors tensors = read_weights(write("old.pth", whole));
+  ASSERT_EQ(tensors.size(), 2U);
+  EXPECT_TRUE(tensors.at("a").equal(torch::tensor({2.0F, 3.0F, 4.0F})));
+  EXPECT_TRUE(tensors.at("b").equal(torch::tensor({1.0F, 2.0F, 3.0F, 4.0F}).view({2, 2})));
+  const auto refused = [&](const std::string& bytes, const char* words) {
+    EXPECT_THAT([&] { read_weights(write("old.pth", bytes)); },
+                ThrowsMessage<IoError>(AllOf(HasSubstr("old.pth"), HasSubstr(words), Not(HasSubstr("\n")))));
+  };
+  for (std::size_t length = 15; length < whole.size(); ++length) refused(whole.substr(0, length), "cut short");
+  refused(old_file(state.bytes, keys, length_of(5) + floats({1, 2, 3, 4, 5})), "storage '17' of 4 elements is damaged");
+  refused(old_file(state.bytes, Pickle().raw("].").bytes, ""), "'17' is missing");
+  refused(old_file(state.bytes, Pickle().raw("]").text("18").raw("a.").bytes, ""), "no tensor has");
+}
+
 TEST_F(Weights, AModelReadsItsOwnWeights) {
   const auto first = make_model({.seed = 1});
   const auto second = make_model({.seed = 2});
@@ -349,6 +383,9 @@ TEST_F(Weights, OfAnotherNetworkAreRefused) {
   NamedTensors published = googlenet->state();
   published["loss3/classifier.weight"] = torch::zeros({1000, 1024});
   EXPECT_NO_THROW(load_into(*googlenet, published));  // the classifier is left out
+  EXPECT_THAT([&] { load_into(*small, published, {.source = "x.caffemodel"}); },
+              ThrowsMessage<IoError>("x.caffemodel: these are weights of googlenet, not weights of small; check the backbone"));
+  published.erase("conv1/7x7_s2.weight");  // of nobody that is known
   EXPECT_THAT([&] { load_into(*small, published); }, ThrowsMessage<IoError>(AllOf(HasSubstr("not weights of small"), HasSubstr("missing"),
                                                                                   HasSubstr("surplus"), HasSubstr("..."))));
 }

@@ -60,11 +60,11 @@ TEST(Augmenter, PreparesValuesAsTheNetworkWantsThem) {
   InputFormat input = kPlain;
   input.bgr = true;
   input.mean = {1, 2, 3};
-  input.scale = 0.5F;
+  input.scale = {0.5F, 0.25F, 2};
   const torch::Tensor out = Augmenter(input, {}).evaluation(coordinates(2));
   EXPECT_EQ(at(out, 1, 0, 0, 0), (10 - 1) * 0.5);  // blue first
-  EXPECT_EQ(at(out, 1, 1, 0, 0), (20 - 2) * 0.5);
-  EXPECT_EQ(at(out, 1, 2, 0, 0), (30 - 3) * 0.5);
+  EXPECT_EQ(at(out, 1, 1, 0, 0), (20 - 2) * 0.25);
+  EXPECT_EQ(at(out, 1, 2, 0, 0), (30 - 3) * 2);
   EXPECT_EQ(Augmenter(input, {}).evaluation(coordinates(1), torch::kBFloat16).scalar_type(), torch::kBFloat16);
 }
 
@@ -231,7 +231,8 @@ torch::Tensor cut_by_pixels(const torch::Tensor& images, const cuda::CutShape& s
 TEST(CutPixels, InterpolateAsTorchDoes) {
   torch::manual_seed(3);
   const torch::Tensor images = torch::randint(256, {2, kHeight, kWidth, 3}, torch::kUInt8);
-  const cuda::CutShape shape{.height = kHeight, .width = kWidth, .size = kSize, .interpolate = true, .bgr = false, .mean = {}, .scale = 1};
+  const cuda::CutShape shape{
+      .height = kHeight, .width = kWidth, .size = kSize, .interpolate = true, .bgr = false, .mean = {}, .scale = {1, 1, 1}};
   for (const cuda::CutPlan plan : {cuda::CutPlan{0.4F, 1.7F, 0.6F, 1.4F}, cuda::CutPlan{13.8F, -1.7F, 0.1F, 1.69F}}) {
     const torch::Tensor steps = torch::arange(kSize, torch::kFloat32);
     const torch::Tensor x = (plan.x + steps * plan.step_x) * (2.0 / kWidth) - 1, y = (plan.y + steps * plan.step_y) * (2.0 / kHeight) - 1;
@@ -246,9 +247,9 @@ TEST(CutPixels, AreTheMiddleOfTheImageAsTheEvaluationHasIt) {
   InputFormat input = kPlain;
   input.bgr = true;
   input.mean = {1, 2, 3};
-  input.scale = 0.5F;
+  input.scale = {0.5F, 0.25F, 2};
   const cuda::CutShape shape{
-      .height = kHeight, .width = kWidth, .size = kSize, .interpolate = false, .bgr = true, .mean = {1, 2, 3}, .scale = 0.5F};
+      .height = kHeight, .width = kWidth, .size = kSize, .interpolate = false, .bgr = true, .mean = {1, 2, 3}, .scale = {0.5F, 0.25F, 2}};
   EXPECT_TRUE(
       torch::allclose(cut_by_pixels(coordinates(2), shape, {3, 1, 2, 1}, {1, 1, 1}), Augmenter(input, {}).evaluation(coordinates(2))));
 }

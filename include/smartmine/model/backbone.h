@@ -13,14 +13,14 @@
 
 namespace smartmine {
 
-/// The images a network eats. A value becomes (value - mean) * scale, values being 0 to 255.
+/// The images a network takes. A value becomes (value - mean) * scale of its channel, values being 0 to 255.
 struct InputFormat {
-  std::int64_t resize = 0;      ///< Side that images are scaled to before cropping.
-  std::int64_t size = 0;        ///< Side of the crop the network sees.
-  std::int64_t channels = 3;    ///< 1: grey, 3: colour.
-  bool bgr = false;             ///< Blue first, as Caffe has it.
-  std::array<float, 3> mean{};  ///< In the order of the network's channels.
-  float scale = 1;              ///< After taking off the mean.
+  std::int64_t resize = 0;              ///< Side that images are scaled to before cropping.
+  std::int64_t size = 0;                ///< Side of the crop the network sees.
+  std::int64_t channels = 3;            ///< 1: grey, 3: colour.
+  bool bgr = false;                     ///< Blue first, as Caffe has it.
+  std::array<float, 3> mean{};          ///< In the order of the network's channels.
+  std::array<float, 3> scale{1, 1, 1};  ///< After taking off the mean.
 };
 
 /// A network without its classifier: images of an InputFormat, [N, C, H, W], to features, [N, feature_dimension()].
@@ -35,6 +35,14 @@ class Backbone : public torch::nn::Module {
   virtual const InputFormat& input() const = 0;
   /// Starts of names in published weights files that belong to layers this network leaves out, such as its classifier.
   virtual std::vector<std::string> left_out() const { return {}; }
+
+ protected:
+  /// Registers under a name with dots in it, "layer1.0.conv1.weight", by way of bare modules.
+  torch::Tensor add_parameter(const std::string& name, const torch::Tensor& value, bool trained = true);
+  torch::Tensor add_buffer(const std::string& name, const torch::Tensor& value);
+
+ private:
+  Module& owner_of(const std::string& name);
 };
 
 /// Fills `tensor` with normal values of the given deviation from our own generator: the same with every LibTorch.

@@ -3,6 +3,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "smartmine/model/backbone.h"
 #include "smartmine/model/new_layer.h"
+#include "smartmine/run/backbone_traits.h"
 
 namespace smartmine {
 
@@ -63,17 +65,18 @@ class EmbeddingModel : public torch::nn::Module {
 
 /// Options for a model by name.
 struct ModelOptions {
-  std::string backbone = "small";  ///< One of backbone_names().
+  std::string backbone = "small";  ///< One of backbone_names(), or the path of a TorchScript file.
   std::int64_t embedding_dimension = 64;
-  double dropout = 0;               ///< Share of features dropped before the new layer while training. In [0, 1).
-  std::int64_t input_size = 0;      ///< Side of the images. 0: the backbone's own.
-  std::int64_t channels = 0;        ///< 1 or 3. 0: the backbone's own. Only small takes others.
-  std::string pooling = "average";  ///< Of googlenet's last layer: average, max or both (their sum). small has no such layer.
-  std::uint64_t seed = 1;           ///< Of the initial weights.
+  double dropout = 0;                  ///< Share of features dropped before the new layer while training. In [0, 1).
+  std::int64_t input_size = 0;         ///< Side of the images. 0: the backbone's own.
+  std::int64_t channels = 0;           ///< 1 or 3. 0: the backbone's own. Only small and files take others.
+  std::string input_mean = {};         ///< As parse_channels has it, of values from 0 to 1, red first; empty: the backbone's own.
+  std::string input_deviation = {};    ///< Likewise. Of ResNets and files.
+  std::string pooling = "average";     ///< Of the last layer of googlenet and ResNets: average, max or both (their sum).
+  bool frozen_norms = false;           ///< Batch norms of ResNets and files use their stored averages in training too, and keep them.
+  torch::Device device = torch::kCPU;  ///< That a file is loaded on. The others are made on the CPU; `to` moves the model.
+  std::uint64_t seed = 1;              ///< Of the initial weights.
 };
-
-/// "googlenet", "small".
-std::vector<std::string> backbone_names();
 
 /// Throws InvalidArgument naming the option, its value and the range.
 std::shared_ptr<EmbeddingModel> make_model(const ModelOptions& options);

@@ -13,13 +13,6 @@
 
 namespace smartmine {
 
-/// What the last layer makes of each channel of a feature map.
-enum class Pooling {
-  kAverage,  ///< As published.
-  kMax,
-  kBoth,  ///< The sum of the two.
-};
-
 /// The first GoogLeNet as Caffe's model zoo has it (BVLC GoogLeNet), layer for layer up to pool5: 1024 features. Caffe's local
 /// response normalisation, pools in ceil mode, biases, no batch norm, no auxiliary heads. Parameters have Caffe's names,
 /// such as "inception_3a/5x5_reduce.weight".

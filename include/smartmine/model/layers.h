@@ -5,9 +5,16 @@
 #include <cstdint>
 #include <span>
 
-// What GoogLeNet is made of. Any type, device and memory format; bfloat16 channels last on a CUDA device has kernels of our own where
-// torch's take most of a step's time, provided that the project was built with CUDA.
+// What GoogLeNet and ResNets are made of. Any type, device and memory format; bfloat16 channels last on a CUDA device has kernels of our
+// own where torch's take most of a step's time, provided that the project was built with CUDA.
 namespace smartmine {
+
+/// What the last layer makes of each channel of a feature map.
+enum class Pooling {
+  kAverage,  ///< As published.
+  kMax,
+  kBoth,  ///< The sum of the two.
+};
 
 struct Convolution {
   torch::Tensor weight, bias;
@@ -26,6 +33,9 @@ torch::Tensor rectified(const torch::Tensor& input, const Convolution& convoluti
 
 /// Over windows of 3x3; those that hang over the right or lower edge count too, as in Caffe.
 torch::Tensor max_pool(const torch::Tensor& x, std::int64_t stride, std::int64_t padding);
+
+/// Each channel as a whole: [N, C] of [N, C, H, W], in float32 at least.
+torch::Tensor pool_all(const torch::Tensor& x, Pooling pooling);
 
 /// Caffe's normalisation across channels, x / (1 + alpha / size * sum of the squares of `size` channels around)^beta, with the values
 /// of the network: alpha 1e-4, beta 0.75, size 5.

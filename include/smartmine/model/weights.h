@@ -21,11 +21,14 @@ NamedTensors read_safetensors(const std::filesystem::path& path);
 void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-/// Reads a state dict saved with torch.save (the zip format of PyTorch 1.6 and newer), also one under a key "state_dict" or "model" of a
-/// larger checkpoint. Types become as with read_safetensors.
+/// Reads a state dict saved with torch.save (the zip format of PyTorch 1.6 and newer, or the one before), also one under a key "state_dict"
+/// or "model" of a larger checkpoint. Types become as with read_safetensors.
 NamedTensors read_pytorch(const std::filesystem::path& path);
 
-/// Either of these; what the file starts with decides, not its ending.
+/// Reads the weights of a network that Caffe has saved, a .caffemodel, old or new. A layer's blobs become "LAYER.weight" and "LAYER.bias".
+NamedTensors read_caffemodel(const std::filesystem::path& path);
+
+/// Any of these; what the file starts with decides, not its ending.
 NamedTensors read_weights(const std::filesystem::path& path);
 
 /// Options for putting tensors into a model.
@@ -35,9 +38,9 @@ struct LoadOptions {
   std::string source = "weights";                  ///< What messages call the tensors, e.g. the path.
 };
 
-/// Copies tensors into the model's parameters and buffers. Layers the backbone leaves out (a classifier) are passed over. Unless everything
-/// fits nothing is copied, and IoError names all missing, surplus and misshapen tensors in one line. Returns whether a
-/// new layer was among them.
+/// Copies tensors into the model's parameters and buffers. Layers the backbone leaves out (a classifier) are passed over, and so are
+/// counts of batches, which nothing here needs. Unless everything fits nothing is copied, and IoError says in one line of which network the
+/// tensors are, or names all missing, surplus and misshapen ones. Returns whether a new layer was among them.
 bool load_into(EmbeddingModel& model, const NamedTensors& tensors, const LoadOptions& options = {});
 
 }  // namespace smartmine

@@ -40,8 +40,9 @@ void visit_picture_settings(Options& o, const Visit& visit) {
 
 template <class Options, class Visit>
 void visit_model_settings(Options& o, const Visit& visit) {
-  visit(Setting{"backbone", "small or googlenet", Range::one_of({"small", "googlenet"})}, o.backbone);
-  visit(Setting{"weights", "Weights to start from: .safetensors, or a state dict saved by PyTorch"}, o.weights);
+  visit(Setting{"backbone", "small, googlenet, resnet18, resnet50, or a TorchScript file that makes a vector of an image: net.pt"},
+        o.backbone);
+  visit(Setting{"weights", "Weights to start from: .safetensors, a state dict saved by PyTorch, or a .caffemodel"}, o.weights);
   visit(Setting{"embedding-dim", "Dimension of the embedding", Range::from(1, 65536)}, o.embedding_dim);
   visit(Setting{"dropout", "Share of features dropped before the new layer", Range::below(0, 1)}, o.dropout);
   visit(Setting{"new-layer-start",
@@ -49,14 +50,21 @@ void visit_model_settings(Options& o, const Visit& visit) {
                 "differ); auto: components with --weights, else random",
                 Range::one_of({"auto", "random", "components", "discriminants"})},
         o.new_layer_start);
-  visit(Setting{"pooling", "Of googlenet's last layer: average, max or both (their sum)", Range::one_of({"average", "max", "both"})},
+  visit(Setting{"batch-norm",
+                "Of ResNets and files in training: frozen (as pretrained) or batch (learnt anew); auto: frozen if pretrained",
+                Range::one_of({"auto", "frozen", "batch"})},
+        o.batch_norm);
+  visit(Setting{"pooling", "Of the last layer of googlenet and ResNets: average, max or both (their sum)",
+                Range::one_of({"average", "max", "both"})},
         o.pooling);
-  visit(Setting{"input-size", "Side of the images the network sees; auto: the backbone's own", Range::from(16, 448)}, o.input_size);
+  visit(Setting{"input-mean", "Of ResNets and files: taken off values from 0 to 1; red, green, blue; default: ImageNet's"}, o.input_mean);
+  visit(Setting{"input-deviation", "Of ResNets and files: what values are divided by then; default: ImageNet's"}, o.input_deviation);
+  visit(Setting{"input-size", "Side of the images the network sees; auto: the backbone's own", Range::from(8, 1024)}, o.input_size);
   visit(Setting{"image-size",
-                "Side images are scaled to before they are cropped; auto: 9/8 of what the network sees, of googlenet at least 256",
+                "Side images are scaled to before they are cropped; auto: 9/8 of what the network sees, for photos at least 256",
                 Range::from(16, 1024)},
         o.image_size);
-  visit(Setting{"evaluation-size", "Side of the centre crop to measure and to mine on, of googlenet; auto: as in training",
+  visit(Setting{"evaluation-size", "Side of the centre crop to measure and to mine on, not of small; auto: as in training",
                 Range::from(16, 1024)},
         o.evaluation_size);
   visit(Setting{"channels", "1: grey, 3: colour; auto: grey for characters, else colour", Range::from(1, 3)}, o.channels);

@@ -28,6 +28,7 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config_path() const { return path_ / "config.toml"; }
   std::filesystem::path checkpoint_path() const { return path_ / "checkpoint"; }
+  std::filesystem::path backbone_path() const { return path_ / "backbone.pt"; }
   std::filesystem::path report_path() const { return path_ / "report"; }
   std::filesystem::path start_path() const { return path_ / "start.safetensors"; }
   std::filesystem::path kept_path() const { return path_ / "kept.safetensors"; }
@@ -37,6 +38,8 @@ class RunDirectory {
   std::filesystem::path last_model_path() const;
 
   std::span<const EpochRecord> log() const { return log_; }
+  /// With the run's own copy in place of a backbone that is a file.
+  RunConfig with_own_backbone(RunConfig config) const;
   /// Writes config.toml anew.
   void change_config(const RunConfig& config) const;
   /// Adds a line to the log and to metrics.csv.

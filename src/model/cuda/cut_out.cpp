@@ -28,8 +28,9 @@ torch::Tensor cut_out(const torch::Tensor& images, const torch::Tensor& plan, bo
                  .interpolate = interpolate,
                  .bgr = input.bgr,
                  .mean = {},
-                 .scale = input.scale};
+                 .scale = {}};
   std::copy(input.mean.begin(), input.mean.end(), shape.mean);
+  std::copy(input.scale.begin(), input.scale.end(), shape.scale);
   torch::Tensor middles;
   if (factors.defined()) middles = torch::empty({images.size(0)}, on_device.dtype(torch::kFloat32));
   cut_out(images.data_ptr<std::uint8_t>(), images.size(0), plan.data_ptr<float>(), plan.size(0) == 1 ? 0 : 4,

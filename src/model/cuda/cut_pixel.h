@@ -17,8 +17,7 @@ struct CutShape {
   int size;
   bool interpolate;  // else samples lie on whole pixels
   bool bgr;
-  float mean[3];  // in the network's order
-  float scale;
+  float mean[3], scale[3];  // in the network's order
 };
 
 /// Of an image: the first sample and the step along x, then along y, in pixels from its corner.
@@ -75,7 +74,7 @@ SMARTMINE_HOST_DEVICE inline Colour jitter(const Colour& colour, const float* fa
 
 SMARTMINE_HOST_DEVICE inline Colour as_input(const Colour& colour, const CutShape& shape) {
   Colour result;
-  for (int c = 0; c < 3; ++c) result.v[c] = (colour.v[shape.bgr ? 2 - c : c] - shape.mean[c]) * shape.scale;
+  for (int c = 0; c < 3; ++c) result.v[c] = (colour.v[shape.bgr ? 2 - c : c] - shape.mean[c]) * shape.scale[c];
   return result;
 }
 

@@ -1,0 +1,30 @@
+#include "smartmine/train/devices.h"
+
+#include <fmt/format.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
+#include <torch/version.h>
+#ifdef SMARTMINE_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#endif
+
+namespace smartmine {
+
+std::string devices() {
+  std::string text = fmt::format("LibTorch {} {} CUDA", TORCH_VERSION, at::hasCUDA() ? "with" : "without");
+  const auto count = static_cast<std::int64_t>(torch::cuda::device_count());
+  if (at::hasCUDA() && count == 0) text += ", but no GPU is seen";
+  text += "; trains on cpu";
+#ifdef SMARTMINE_CUDA
+  constexpr std::size_t kGibibyte = std::size_t{1} << 30;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(i));
+    text += fmt::format(", cuda ({}, {} GiB)", gpu.name, gpu.totalGlobalMem / kGibibyte);
+  }
+#else
+  if (count > 0) text += ", cuda";
+#endif
+  return text;
+}
+
+}  // namespace smartmine
