@@ -15,6 +15,8 @@
 #include "interrupt.h"
 #include "option_checks.h"
 #include "report_page.h"
+#include "smartmine/model/weights.h"
+#include "smartmine/run/backbone_traits.h"
 #include "smartmine/train/choose.h"
 #include "train_settings.h"
 
@@ -118,8 +120,15 @@ RunConfig settings_of(const CLI::App& command) {
     return found == given.end() ? std::string() : found->second;
   };
   const bool from_file = command.get_parent()->get_config_ptr()->count() > 0;
-  const std::string backbone = value_of("backbone");
-  RunConfig config = !from_file && !value_of("weights").empty() && !backbone.empty() && backbone != "small" ? best_config() : RunConfig();
+  const std::string weights = value_of("weights");
+  std::string backbone = value_of("backbone");
+  if (backbone.empty() && !weights.empty()) {
+    const std::string found = network_of(read_weights(weights));
+    if (known_backbone(found) != nullptr) backbone = found;
+  }
+  const bool best = !from_file && !weights.empty() && (backbone == "googlenet" || backbone == "resnet18" || backbone == "resnet50");
+  RunConfig config = best ? best_config() : RunConfig();
+  if (!backbone.empty()) config.model.backbone = backbone;
   set_given(config, given);
   return config;
 }

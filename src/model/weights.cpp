@@ -40,7 +40,8 @@ Format format_of(const std::filesystem::path& path) {
 
 constexpr std::string_view kBatchCount = ".num_batches_tracked";
 
-/// The network that tensors belong to, by names that only it has; empty: nobody knows.
+}  // namespace
+
 std::string network_of(const NamedTensors& tensors) {
   const auto has = [&](const char* name) { return tensors.contains(name); };
   if (has("conv1/7x7_s2.weight") && has("inception_5b/pool_proj.weight")) return "googlenet";
@@ -52,8 +53,6 @@ std::string network_of(const NamedTensors& tensors) {
   if (has("norm4.running_var") && has("conv4.weight")) return "small";
   return "";
 }
-
-}  // namespace
 
 NamedTensors read_weights(const std::filesystem::path& path) {
   switch (format_of(path)) {

@@ -31,6 +31,9 @@ NamedTensors read_caffemodel(const std::filesystem::path& path);
 /// Any of these; what the file starts with decides, not its ending.
 NamedTensors read_weights(const std::filesystem::path& path);
 
+/// The backbone that tensors belong to, by names that only it has; others are called in words, and what nobody knows is empty.
+std::string network_of(const NamedTensors& tensors);
+
 /// Options for putting tensors into a model.
 struct LoadOptions {
   bool new_layer_may_be_missing = false;           ///< For weights trained elsewhere: the new layer then keeps its values.
