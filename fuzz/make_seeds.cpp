@@ -118,11 +118,6 @@ void add_texts(Seeds& seeds) {
             R"({"split": "test", "names": ["a", "b"], "labels": [0, 0], "classes": [{"label": 0, "name": "c"}], "image_offsets": [0, 30, 63]})", 1);
 }
 
-void add_weights(Seeds& seeds) {
-  const std::string header = R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"I64","shape":[1],"data_offsets":[16,24]}})";
-  seeds.add("fuzz_weights", test::raw(std::vector<std::uint64_t>{header.size()}) + header + std::string(24, '\1'), 0);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -140,7 +135,6 @@ int main(int argc, char** argv) {
   }
   add_annotations(seeds);
   add_texts(seeds);
-  add_weights(seeds);
   fs::remove_all(room);
   return 0;
 }

@@ -1,20 +1,17 @@
 #!/usr/bin/env bash
 # Runs all fuzzers for SECONDS in all, under AddressSanitizer and UndefinedBehaviorSanitizer, from seeds that are real files, and says how many
 # executions that was. What one finds stays in build/fuzz/found, and the status is 1. Needs clang: scripts/setup.sh --lint.
-#   scripts/fuzz.sh SECONDS [--torch]
-# --torch adds the readers of weights, which take LibTorch to build. FUZZ_JOBS sets how many run at a time; all cores unless it is given.
+#   scripts/fuzz.sh SECONDS
+# FUZZ_JOBS sets how many run at a time; all cores unless it is given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=${1:?usage: scripts/fuzz.sh SECONDS [--torch]}
-torch=OFF
-[ "${2:-}" = --torch ] && torch=ON
+seconds=${1:?usage: scripts/fuzz.sh SECONDS}
 jobs=${FUZZ_JOBS:-$(nproc)}
 folder=build/fuzz
 cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ -DSMARTMINE_BUILD_FUZZERS=ON \
-  -DSMARTMINE_BUILD_TESTS=OFF -DSMARTMINE_REPORT_PAGE=OFF -DSMARTMINE_WITH_TORCH=$torch >"$folder.configure.log" 2>&1 ||
+  -DSMARTMINE_BUILD_TESTS=OFF -DSMARTMINE_REPORT_PAGE=OFF -DSMARTMINE_WITH_TORCH=OFF >"$folder.configure.log" 2>&1 ||
   { cat "$folder.configure.log" >&2; exit 1; }
 fuzzers=(fuzz_readers fuzz_images fuzz_mat fuzz_graph fuzz_texts fuzz_run_files)
-[ "$torch" = ON ] && fuzzers+=(fuzz_weights)
 cmake --build "$folder" --target make_seeds "${fuzzers[@]}"
 mkdir -p "$folder/found" "$folder/logs"
 "$folder/fuzz/make_seeds" "$folder/seeds"
