@@ -13,7 +13,8 @@ if [ "${1:-}" = --no-train ]; then with_train=0; shift; fi
 old=$(realpath "$1")
 new=$(realpath "$2")
 for build in "$old" "$new"; do [ -x "$build/smartmine" ] || { echo "$build/smartmine: no such program" >&2; exit 2; }; done
-[ -x "$old/examples/make_embeddings" ] || { echo "$old/examples/make_embeddings: no such program; build the target make_embeddings" >&2; exit 2; }
+[ -x "$old/examples/make_embeddings" ] ||
+  { echo "$old/examples/make_embeddings: no such program; build the target make_embeddings" >&2; exit 2; }
 work=${SAME_BITS_FOLDER:-$(mktemp -d /tmp/same-bits-XXXXXX)}
 mkdir -p "$work"
 cd "$work"
@@ -46,7 +47,8 @@ both() {
   shift
   for build in old new; do
     mkdir -p $build
-    (cd $build && "${!build}/smartmine" "$@" --json > "$name.json" 2> "$name.err") || { echo "$build: smartmine $*" >&2; cat "$build/$name.err" >&2; exit 1; }
+    (cd $build && "${!build}/smartmine" "$@" --json > "$name.json" 2> "$name.err") ||
+      { echo "$build: smartmine $*" >&2; cat "$build/$name.err" >&2; exit 1; }
   done
 }
 
@@ -118,7 +120,9 @@ train() {
   done
   compare "train, $name" "$name/log.jsonl"
   compare "train, $name" "$name/metrics.csv"
-  for file in $(cd "old/$name" && find checkpoint triplets embeddings report -type f ! -name state.json | sort); do compare "train, $name" "$name/$file"; done
+  for file in $(cd "old/$name" && find checkpoint triplets embeddings report -type f ! -name state.json | sort); do
+    compare "train, $name" "$name/$file"
+  done
 }
 if [ $with_train = 1 ]; then
   small=(--epochs 2 --triplets-per-anchor 1 --warmup-epochs 0 --evaluate-every 2 --save-epochs 1,2 --threads 2 --device cpu)
@@ -129,7 +133,8 @@ if [ $with_train = 1 ]; then
     train "$system" "${small[@]}" --epochs 1 --system "$system"
   done
   for build in old new; do  # both of the same run, so that its times are the same too; of the page, the places on its map
-    (cd $build && "${!build}/smartmine" report "$work/old/adaptive" --output report.html --quiet && grep -oE '"[xy]":\[[-0-9.,e]*\]' report.html > report.map)
+    (cd $build && "${!build}/smartmine" report "$work/old/adaptive" --output report.html --quiet &&
+      grep -oE '"[xy]":\[[-0-9.,e]*\]' report.html > report.map)
   done
   compare "report, map" report.map
 fi

@@ -162,7 +162,8 @@ void append_utf8(std::string& text, std::uint32_t letter) {
 // An array without its tag.
 class MatrixReader {
  public:
-  MatrixReader(std::span<const std::byte> bytes, const std::string& path, unsigned depth) : cursor_(bytes, path), path_(path), depth_(depth) {}
+  MatrixReader(std::span<const std::byte> bytes, const std::string& path, unsigned depth)
+      : cursor_(bytes, path), path_(path), depth_(depth) {}
 
   std::string read_name() {
     const Element flags = cursor_.next(kUint32, "the flags of an array");
@@ -227,8 +228,10 @@ class MatrixReader {
       value.text.assign(reinterpret_cast<const char*>(element.bytes.data()), element.bytes.size());
       return;
     }
-    if (element.bytes.size() / bytes < count_) cursor_.damaged(fmt::format("text of {} letters has {}", count_, element.bytes.size() / bytes));
-    for (std::size_t i = 0; i < count_; ++i) append_utf8(value.text, static_cast<std::uint32_t>(static_cast<std::int64_t>(number_at(element, i)) & 0xffff));
+    if (element.bytes.size() / bytes < count_)
+      cursor_.damaged(fmt::format("text of {} letters has {}", count_, element.bytes.size() / bytes));
+    for (std::size_t i = 0; i < count_; ++i)
+      append_utf8(value.text, static_cast<std::uint32_t>(static_cast<std::int64_t>(number_at(element, i)) & 0xffff));
   }
 
   void read_parts(MatValue& value, std::size_t count) {

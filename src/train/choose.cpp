@@ -202,7 +202,8 @@ class Chooser {
     for (const Interpolation& each : choice_.interpolations)
       if (each.score.value() >= best - choice_.tolerance) choice_.share = std::min(choice_.share, each.share);
     if (choice_.share < 1)
-      choice_.reason += fmt::format("; weights {:.0f} % of the way from the start do as well there, so these are kept", 100 * choice_.share);
+      choice_.reason +=
+          fmt::format("; weights {:.0f} % of the way from the start do as well there, so these are kept", 100 * choice_.share);
   }
 
   Choice be_careful(const std::string& why) {

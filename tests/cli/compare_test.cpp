@@ -60,7 +60,8 @@ TEST_F(CompareCommand, StepsOverWhatIsNoRunAmongSeveral) {
   const Outcome outcome = smartmine({"compare", make("a"), folder_ / "notes.txt", folder_ / "empty"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("MAP@R %"));
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("notes.txt: not the folder of a run: it has no config.toml; left out"), HasSubstr("empty: not")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("notes.txt: not the folder of a run: it has no config.toml; left out"), HasSubstr("empty: not")));
   expect_refused(1, "notes.txt: not the folder of a run", {folder_ / "notes.txt", folder_ / "empty"});
 }
 

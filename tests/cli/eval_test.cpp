@@ -229,13 +229,15 @@ TEST_F(Eval, SearchesAGalleryApartAtAnyK) {
         order.emplace_back(sum, g);
       }
       std::sort(order.begin(), order.end());
-      hits += std::any_of(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), [&](const auto& one) { return labels_[one.second] == labels_[q]; });
+      hits += std::any_of(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k),
+                          [&](const auto& one) { return labels_[one.second] == labels_[q]; });
     }
     EXPECT_DOUBLE_EQ(object.at(fmt::format("recall@{}", k)).get<double>(), static_cast<double>(hits) / kQueries) << k;
   }
   EXPECT_THAT(with({}).out, HasSubstr("700 points; every point above is a query in it"));
   EXPECT_THAT(with({"--recall-at", "5,1"}).err, HasSubstr("--recall-at is '5,1'; it must be ascending whole numbers"));
-  EXPECT_EQ(smartmine({"eval", "--embeddings", folder_ / "q.npy", "--labels", folder_ / "ql.npy", "--gallery", folder_ / "g.npy"}).status, 2);
+  EXPECT_EQ(smartmine({"eval", "--embeddings", folder_ / "q.npy", "--labels", folder_ / "ql.npy", "--gallery", folder_ / "g.npy"}).status,
+            2);
   write_matrix(folder_ / "g.npy", std::vector<float>(6), 3, 2);
   write_int64(folder_ / "gl.npy", {1, 2, 3});
   EXPECT_THAT(with({}).err, HasSubstr("g.npy: of dimension 2, but"));

@@ -610,7 +610,8 @@ TEST_F(Mine, LooksForAKappaWhenAskedToAndSuggestsOneWhenHardlyAnythingIsMined) {
   const json too_large = run_json(from_embeddings(), {"--kappa", "1000000"});
   EXPECT_EQ(too_large.at("mined"), 0);
   EXPECT_THAT(too_large.at("note").get<std::string>(),
-              ::testing::ContainsRegex("only 0 of 600 triplets were mined; --kappa [0-9.]+ would mine [0-9]+ % of them, and --kappa auto finds it"));
+              ::testing::ContainsRegex(
+                  "only 0 of 600 triplets were mined; --kappa [0-9.]+ would mine [0-9]+ % of them, and --kappa auto finds it"));
   const json found = run_json(from_embeddings(), {"--kappa", "auto"});
   const double kappa = found.at("kappa").get<double>();
   EXPECT_GT(kappa, 0);

@@ -52,14 +52,18 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
   expect_usage_error({"frobnicate"}, "frobnicate");
   expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--frobnicate"}, "--frobnicate");
   expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "stray"}, "unexpected argument 'stray'");
-  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--neigbors", "5"}, "smartmine: unknown option --neigbors; did you mean --neighbors?");
-  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--neigbors=5"}, "smartmine: unknown option --neigbors; did you mean --neighbors?");
+  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--neigbors", "5"},
+                     "smartmine: unknown option --neigbors; did you mean --neighbors?");
+  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--neigbors=5"},
+                     "smartmine: unknown option --neigbors; did you mean --neighbors?");
   // The misspelt name, not the one it leaves missing.
   expect_usage_error({"knn", "--embedings", "x.npy", "--output", "y"}, "smartmine: unknown option --embedings; did you mean --embeddings?");
   expect_usage_error({"evla", "--embeddings", "x.npy"}, "'evla' is no subcommand; did you mean eval? See smartmine --help");
-  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--zzzzzz"}, "smartmine: unknown option --zzzzzz; see smartmine knn --help");
+  expect_usage_error({"knn", "--embeddings", "x.npy", "--output", "y", "--zzzzzz"},
+                     "smartmine: unknown option --zzzzzz; see smartmine knn --help");
   // Each points to its own help.
-  for (const char* command : {"knn", "mine", "report", "compare"}) expect_usage_error({command}, fmt::format("; see smartmine {} --help", command));
+  for (const char* command : {"knn", "mine", "report", "compare"})
+    expect_usage_error({command}, fmt::format("; see smartmine {} --help", command));
 }
 
 TEST(CommandLine, RefusesAMissingRequiredOption) {

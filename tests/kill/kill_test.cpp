@@ -1,5 +1,5 @@
-// Kills commands at random moments. Whatever the moment: no file is ever half there, the next run ends with the same bits as one that was never
-// killed, and nothing is left lying about.
+// Kills commands at random moments. Whatever the moment: no file is ever half there, the next run ends with the same bits as one that was
+// never killed, and nothing is left lying about.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,8 @@ std::size_t kills() {
 std::map<std::string, std::string> files_of(const fs::path& folder) {
   std::map<std::string, std::string> files;
   std::error_code none;
-  for (auto entry = fs::recursive_directory_iterator(folder, none); !none && entry != fs::recursive_directory_iterator(); entry.increment(none))
+  for (auto entry = fs::recursive_directory_iterator(folder, none); !none && entry != fs::recursive_directory_iterator();
+       entry.increment(none))
     if (entry->is_regular_file(none)) files[fs::relative(entry->path(), folder).string()] = read_text(entry->path());
   return files;
 }
@@ -110,7 +111,8 @@ class KillSlowest : public ::testing::Test {
 TEST_F(KillSlowest, Knn) {
   expect_whole_or_nothing(
       [&](const std::string& out) {
-        return Words{"knn", "--embeddings", room_ / "x.npy", "--index", "fanng", "--graph", out + "/g", "--output", out + "/lists", "--quiet"};
+        return Words{"knn",     "--embeddings", room_ / "x.npy", "--index",      "fanng",
+                     "--graph", out + "/g",     "--output",      out + "/lists", "--quiet"};
       },
       1);
 }
@@ -118,14 +120,19 @@ TEST_F(KillSlowest, Knn) {
 TEST_F(KillSlowest, Mine) {
   expect_whole_or_nothing(
       [&](const std::string& out) {
-        return Words{"mine", "--embeddings", room_ / "x.npy", "--labels", room_ / "y.npy", "--kappa", "auto", "--output", out + "/t.npy", "--quiet"};
+        return Words{"mine",    "--embeddings", room_ / "x.npy", "--labels",     room_ / "y.npy",
+                     "--kappa", "auto",         "--output",      out + "/t.npy", "--quiet"};
       },
       2);
 }
 
 TEST_F(KillSlowest, Report) {
   make_run(room_.path() / "run", {.classes = 12, .images_of_class = 20});
-  expect_whole_or_nothing([&](const std::string& out) { return Words{"report", room_ / "run", "--output", out + "/r.html", "--quiet"}; }, 3);
+  expect_whole_or_nothing(
+      [&](const std::string& out) {
+        return Words{"report", room_ / "run", "--output", out + "/r.html", "--quiet"};
+      },
+      3);
 }
 
 #ifdef SMARTMINE_WITH_TORCH
@@ -146,7 +153,8 @@ std::map<std::string, std::string> bits_of(const fs::path& run) {
 }
 
 Words train_words(const std::string& run) {
-  return {"train", "--epochs", "3", "--triplets-per-anchor", "1", "--threads", "1", "--device", "cpu", "--save-epochs", "2", "--quiet", "--output", run};
+  return {"train",   "--epochs", "3", "--triplets-per-anchor", "1", "--threads", "1", "--device", "cpu", "--save-epochs", "2",
+          "--quiet", "--output", run};
 }
 
 TEST_F(KillSlowest, Train) {
@@ -183,7 +191,8 @@ TEST_F(KillSlowest, Embed) {
   }
   expect_whole_or_nothing(
       [&](const std::string& out) {
-        return Words{"embed", "--run", room_ / "run", "--input", room_ / "photos", "--output", out + "/e.npy", "--threads", "1", "--device", "cpu", "--quiet"};
+        return Words{"embed",     "--run", room_ / "run", "--input", room_ / "photos", "--output", out + "/e.npy",
+                     "--threads", "1",     "--device",    "cpu",     "--quiet"};
       },
       5);
 }

@@ -18,10 +18,10 @@ struct ChoiceEvents {
 };
 
 /// Finds out on training classes that it holds out how fast to learn, and whether training helps at all. Tries a few rates for an epoch
-/// each, the better ones for a quarter of the epochs, and then looks how much of the way from the start to the end is needed. Every trial is a run in
-/// trials/ of `run`, so that whatever ends it, the next call goes on; once decided, choice.json has it and nothing is tried again. The test
-/// half is never looked at. With too few classes to hold out, or too little time, it is careful instead. Throws Cancelled and what a Trainer
-/// throws.
+/// each, the better ones for a quarter of the epochs, and then looks how much of the way from the start to the end is needed. Every trial
+/// is a run in trials/ of `run`, so that whatever ends it, the next call goes on; once decided, choice.json has it and nothing is tried
+/// again. The test half is never looked at. With too few classes to hold out, or too little time, it is careful instead. Throws Cancelled
+/// and what a Trainer throws.
 Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events = {}, const Progress& progress = {});
 
 /// The settings to train with after a choice.
