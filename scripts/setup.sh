@@ -69,6 +69,12 @@ make_environment() {
   /usr/bin/python3 -m venv --system-site-packages "$environment"
   "$environment/bin/python" -m pip install -q --disable-pip-version-check -r tests/python/requirements.txt
   "$environment/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r tests/python/requirements-torch.txt
+  if ! "$environment/bin/python" -c 'import torch.distributed._shard.sharded_tensor' 2>/dev/null; then
+    local packages_of
+    packages_of=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    cp tests/python/no_sharded_tensors.py "$packages_of"
+    echo "import no_sharded_tensors" >"$packages_of/no_sharded_tensors.pth"
+  fi
   echo "$wanted" >"$environment/installed"
 }
 

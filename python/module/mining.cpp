@@ -7,6 +7,7 @@
 
 #include "binding.h"
 #include "smartmine/graph/neighbor_index.h"
+#include "smartmine/mining/batch_builder.h"
 #include "smartmine/mining/kappa_controller.h"
 #include "smartmine/mining/selections.h"
 #include "smartmine/mining/smart_miner.h"
@@ -149,6 +150,31 @@ nb::tuple search_kappa(const SharedLists& lists, const SharedLabels& labels, con
   return nb::make_tuple(found.kappa, found.mined_share);
 }
 
+nb::tuple make_batches(const SharedLists& lists, const SharedLabels& labels, std::size_t classes, std::size_t images_per_class,
+                       double near_share, std::size_t rounds, std::size_t negatives, double duplicate_distance, std::uint64_t seed) {
+  const BatchBuilderOptions options{.classes = classes,
+                                    .images_per_class = images_per_class,
+                                    .near_share = near_share,
+                                    .rounds = rounds,
+                                    .negatives = negatives,
+                                    .duplicate_distance = duplicate_distance,
+                                    .seed = seed};
+  const ClassBatches batches =
+      run_released(nb::none(), [&](const Progress&) { return build_batches(*lists.lists, labels.index, options); });
+  std::vector<std::int64_t> items(batches.items.begin(), batches.items.end());
+  const std::size_t count = items.size();
+  nb::dict told;
+  told["batches"] = batches.stats.batches;
+  told["groups"] = batches.stats.groups;
+  told["near_groups"] = batches.stats.near_groups;
+  told["random_groups"] = batches.stats.random_groups;
+  told["near_share"] = batches.stats.near_share();
+  told["repeated"] = batches.stats.repeated;
+  told["copies_skipped"] = batches.stats.copies_skipped;
+  told["batch_seconds"] = batches.stats.seconds;
+  return nb::make_tuple(python::to_numpy<1>(std::move(items), {count}), batches.batch_items, told);
+}
+
 TripletArray random_triplets(const SharedLabels& labels, std::size_t count, std::uint64_t seed, unsigned threads) {
   return to_numpy(run_released(nb::none(), [&](const Progress&) {
                     return RandomMiner({.count = count, .seed = seed, .threads = threads}).select(labels.index);
@@ -202,6 +228,8 @@ void bind_mining(nb::module_& module) {
   module.def("check_miner_options", [](const nb::dict& given) { options_of(given).validate(); }, nb::arg("options"));
   module.def("find_kappa", &search_kappa, nb::arg("lists"), nb::arg("labels"), nb::arg("options"), nb::arg("progress").none());
   module.attr("HARDLY_MINED") = kHardlyMined;
+  module.def("build_batches", &make_batches, nb::arg("lists"), nb::arg("labels"), nb::arg("classes"), nb::arg("images_per_class"),
+             nb::arg("near_share"), nb::arg("rounds"), nb::arg("negatives"), nb::arg("duplicate_distance"), nb::arg("seed"));
   module.def("random_triplets", &random_triplets, nb::arg("labels"), nb::arg("count"), nb::arg("seed"), nb::arg("threads"));
   module.def("violating_share", &violating, nb::arg("triplets"), nb::arg("rows"), nb::arg("margin"));
 }

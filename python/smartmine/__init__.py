@@ -7,6 +7,7 @@
 smartmine.torch has samplers, losses and a loader of trained runs for PyTorch; smartmine.sklearn a transformer. Neither is imported here.
 """
 
+from ._batches import BatchBuilder, Batches
 from ._core import Cancelled, Error, InternalError, InvalidArgument, IoError
 from ._core import version as __version__
 from ._evaluate import KMeans, evaluate, kmeans
@@ -19,6 +20,8 @@ from ._run import Run
 from ._tsne import Map, tsne
 
 __all__ = [
+    "BatchBuilder",
+    "Batches",
     "Cancelled",
     "Error",
     "Found",

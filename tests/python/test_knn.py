@@ -1,11 +1,9 @@
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 
 import numpy as np

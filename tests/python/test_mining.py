@@ -172,6 +172,25 @@ def test_a_callback_that_throws_leaves_the_miner_usable(hard):
     miner.mine(x, y)
 
 
+def test_batches_hold_every_row_and_classes_that_lie_near_each_other(hard):
+    x, y = hard
+    near, drawn = (smartmine.BatchBuilder(8, 4, near_share=share).build(x, y) for share in (1.0, 0.0))
+    for batches, stats in (near, drawn):
+        assert (np.unique(np.concatenate(batches)) == np.arange(len(x))).all() and len(batches) == stats["batches"]
+        assert all(len(np.unique(y[batch])) == 8 for batch in batches[:-8]) and len(batches[0]) == 32
+
+    def nearest_other(batches):
+        found = []
+        for batch in batches[:20]:
+            squared = ((x[batch][:, None] - x[batch][None]) ** 2).sum(2)
+            found.append(np.where(y[batch][:, None] == y[batch][None], np.inf, squared).min(1).mean())
+        return np.mean(found)
+
+    assert nearest_other(near.batches) < 0.9 * nearest_other(drawn.batches)
+    with pytest.raises(ValueError, match="near_share"):
+        smartmine.BatchBuilder(near_share=2).build(x, y)
+
+
 def cosine(a, b):
     return (a / np.linalg.norm(a, axis=1, keepdims=True)) @ (b / np.linalg.norm(b, axis=1, keepdims=True)).T
 

@@ -66,7 +66,7 @@ def test_our_miner_takes_references(batch):
     assert len(a) == 0  # classes of twenty in order: none of the first five is among the rest
     a, p, n = miner(x[::2], y[::2], x[1::2], y[1::2])
     assert len(a) == miner.num_triplets > 50
-    anchor, positive, negative = x[::2][a], x[1::2][p], x[1::2][n]
+    anchor, negative = x[::2][a], x[1::2][n]
     assert (y[::2][a] == y[1::2][p]).all() and (y[::2][a] != y[1::2][n]).all()
     squared = ((x[::2][a][:, None] - x[1::2][None]) ** 2).sum(2)
     same = y[::2][a][:, None] == y[1::2][None]

@@ -14,6 +14,7 @@ from conftest import clustered
 from smartmine import _arrays
 from smartmine.torch import (
     GlobalLoss,
+    NeighborBatchSampler,
     TripletBatchSampler,
     TripletRatioLoss,
     TripletSampler,
@@ -192,6 +193,25 @@ class TestSamplers:
         for rows, labels in itertools.islice(DataLoader(dataset, batch_sampler=sampler, num_workers=2), 2):
             a, p, n = labels.chunk(3)
             assert (a == p).all() and (a != n).all()
+
+
+class TestNeighborBatches:
+    def test_serve_near_classes_to_every_rank_equally(self):
+        x, y = clustered(rows=600, dimension=16, of_class=20, spread=1.5)
+        ranks = [NeighborBatchSampler(y, classes=5, images_per_class=4, rank=rank, world_size=4) for rank in range(4)]
+        before = [len(list(sampler)) for sampler in ranks]
+        assert len(set(before)) == 1 and before[0] == len(ranks[0])
+        for sampler in ranks:
+            sampler.set_epoch(1)
+            assert sampler.update(torch.from_numpy(x))["near_groups"] > 0
+        served = [list(sampler) for sampler in ranks]
+        assert {len(part) for part in served} == {len(ranks[0])}
+        assert set(sum(sum(served, []), [])) == set(range(600))
+        for batch in served[0][:3]:
+            assert len(batch) == 20 and len(set(y[batch])) == 5
+        again = list(ranks[0])
+        ranks[0].set_epoch(2)
+        assert list(ranks[0]) != again
 
 
 class TestEmbed:

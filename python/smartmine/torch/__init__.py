@@ -6,11 +6,12 @@
 from .embedding import embed
 from .losses import GlobalLoss, TripletRatioLoss, global_loss, training_error, triplet_ratio_loss
 from .models import EmbeddingModel, load_run
-from .samplers import TripletBatchSampler, TripletSampler
+from .samplers import NeighborBatchSampler, TripletBatchSampler, TripletSampler
 
 __all__ = [
     "EmbeddingModel",
     "GlobalLoss",
+    "NeighborBatchSampler",
     "TripletBatchSampler",
     "TripletRatioLoss",
     "TripletSampler",

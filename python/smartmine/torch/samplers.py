@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch.utils.data import Sampler
 
 from .. import _core, _numbers
 from .._arrays import class_labels
+from .._batches import BatchBuilder
 from .._core import InvalidArgument
 from .._miner import Mined, Miner
 from .._progress import ProgressLike
@@ -19,6 +20,16 @@ def _to_cpu(embeddings: Any) -> Any:
     if isinstance(embeddings, torch.Tensor):
         return embeddings.detach().to("cpu", torch.float32).contiguous()
     return embeddings
+
+
+def _ranks(rank: Optional[int], world_size: Optional[int]) -> Tuple[int, int]:
+    """Rank and world size as given, or those of torch.distributed, or those of a process alone."""
+    ready = torch.distributed.is_available() and torch.distributed.is_initialized()
+    world = int(world_size) if world_size is not None else torch.distributed.get_world_size() if ready else 1
+    own = int(rank) if rank is not None else torch.distributed.get_rank() if ready else 0
+    if not 0 <= own < world:
+        raise InvalidArgument(f"rank is {own}; with a world size of {world} it must be from 0 to {world - 1}")
+    return own, world
 
 
 class _Triplets:
@@ -38,11 +49,7 @@ class _Triplets:
             raise InvalidArgument(f"{next(iter(options))} is an option of a miner, and a miner is given already")
         self.labels = class_labels(labels)
         self.miner = Miner(seed=seed, **options) if miner is None else miner
-        ready = torch.distributed.is_available() and torch.distributed.is_initialized()
-        self.world_size = int(world_size) if world_size is not None else torch.distributed.get_world_size() if ready else 1
-        self.rank = int(rank) if rank is not None else torch.distributed.get_rank() if ready else 0
-        if not 0 <= self.rank < self.world_size:
-            raise InvalidArgument(f"rank is {self.rank}; with a world size of {self.world_size} it must be from 0 to {self.world_size - 1}")
+        self.rank, self.world_size = _ranks(rank, world_size)
         self.shuffle = bool(shuffle)
         self.seed = _numbers.seed(seed)
         self.epoch = 0
@@ -154,3 +161,46 @@ class TripletBatchSampler(_Triplets, Sampler):
         triplets = self._of_rank()
         for number in range(len(self)):
             yield triplets[number * self.batch_size : (number + 1) * self.batch_size].T.reshape(-1).tolist()
+
+
+class NeighborBatchSampler(Sampler):
+    """Batches of classes that lie near each other, by `smartmine.BatchBuilder`: for losses that look at all pairs of a batch.
+
+    For `DataLoader(dataset, batch_sampler=...)`. Options of the builder are given here. Until the first `update(embeddings)` classes of a
+    batch are drawn at random. Every rank must give the same embeddings; each serves every so-manieth batch, equally many.
+    """
+
+    def __init__(self, labels: Any, *, rank: Optional[int] = None, world_size: Optional[int] = None, seed: int = 1, **options: Any) -> None:
+        self.labels = class_labels(labels)
+        self.rank, self.world_size = _ranks(rank, world_size)
+        self.builder = BatchBuilder(seed=seed, **options)
+        self.epoch = 0
+        self.seed = _numbers.seed(seed)
+        self._options = dict(options)
+        self._batches: Optional[List[np.ndarray]] = None
+        self.stats: Dict[str, Any] = {}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch is next: it keys the next update and the order of the batches."""
+        self.epoch = self.builder.epoch = _numbers.whole(epoch, "epoch", 0, 2**62)
+
+    def update(self, embeddings: Any, *, progress: ProgressLike = None) -> Dict[str, Any]:
+        """Makes the batches of the coming epoch from embeddings of the whole training set, in the order of the labels."""
+        self._batches, self.stats = self.builder.build(_to_cpu(embeddings), self.labels, progress=progress)
+        return self.stats
+
+    def _current(self) -> List[np.ndarray]:
+        if self._batches is None:  # nothing is near anything in such rows: classes come together as the seed has it
+            rows = np.random.default_rng(self.seed).normal(size=(len(self.labels), 2)).astype(np.float32)
+            options = dict(self._options, near_share=0.0, neighbors=1)
+            self._batches = BatchBuilder(seed=self.seed, **options).build(rows, self.labels).batches
+        return self._batches
+
+    def __len__(self) -> int:
+        return -(-len(self._current()) // self.world_size)
+
+    def __iter__(self) -> Iterator[List[int]]:
+        batches = self._current()
+        order = np.random.default_rng([0x6E62, (self.seed + self.epoch) % 2**64]).permutation(len(batches))
+        for place in np.resize(order, len(self) * self.world_size)[self.rank :: self.world_size]:
+            yield batches[place].tolist()
