@@ -25,8 +25,7 @@ tag_of() { "$1" -c 'import sys; v = sys.version_info; print("cp312-abi3" if v >=
 mkdir -p "$out"
 for python in "${pythons[@]}"; do
   tag=$(tag_of "$python")
-  wheel=$(compgen -G "$out/smartmine-*-$tag-manylinux*.whl" | head -n 1 || true)
-  if [ -z "$wheel" ] || [ ! -e "$work/built-$tag" ]; then
+  if [ ! -e "$work/built-$tag" ]; then
     echo "wheels: building $tag with $python"
     rm -f "$out"/smartmine-*-"$tag"-*.whl
     "$python" -m venv "$work/build-$tag"
@@ -37,10 +36,10 @@ for python in "${pythons[@]}"; do
     [ -z "$needed" ] || { echo "wheels: the module needs $needed, which a machine may not have" >&2; exit 1; }
     PATH="$work/tools/bin:$PATH" "$work/tools/bin/auditwheel" -q repair --wheel-dir "$out" "$work/raw-$tag"/*.whl
     touch "$work/built-$tag"
-    wheel=$(compgen -G "$out/smartmine-*-$tag-*.whl" | head -n 1)
   fi
+  wheel=$(compgen -G "$out/smartmine-*-$tag-*.whl" | head -n 1)
   echo "wheels: testing $(basename "$wheel") with $("$python" --version)"
-  fresh=$work/fresh-$(basename "$python")
+  fresh=$(mktemp -d "$work/fresh.XXXX")
   "$python" -m venv "$fresh"
   "$fresh/bin/pip" install -q --disable-pip-version-check --only-binary :all: "$wheel" pytest
   # No compiler, no libraries of ours, no settings: only what the wheel brings.
