@@ -1,0 +1,96 @@
+#include "smartmine/run/choice.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "smartmine/core/error.h"
+
+namespace smartmine {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+Trial trial(double rate, double recall, double map, std::int64_t done = 2) {
+  return {.name = fmt::format("rate-{:g}", rate),
+          .learning_rate = rate,
+          .epochs = 2,
+          .done = done,
+          .score = {.recall_at_1 = recall, .map_at_r = map},
+          .seconds = 1};
+}
+
+Choice choice_of(std::vector<Trial> trials) {
+  Choice choice;
+  choice.held_out_classes = 10;
+  choice.untrained = {.recall_at_1 = 0.8, .map_at_r = 0.4};
+  choice.tolerance = 0.01;
+  choice.trials = std::move(trials);
+  return choice;
+}
+
+TEST(Choices, TakeTheSlowestOfEqualRates) {
+  Choice choice = choice_of({trial(0.1, 0.9, 0.5), trial(0.5, 0.91, 0.51), trial(0.02, 0.85, 0.45)});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.1);
+  EXPECT_EQ(choice.epochs, 8);
+  EXPECT_THAT(choice.reason, HasSubstr("from 80.0 to 90.0 %"));
+  choice = choice_of({trial(0.1, 0.9, 0.5), trial(0.5, 0.93, 0.53), trial(0.02, 0.85, 0.45)});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.5);
+}
+
+TEST(Choices, KeepTheStartWhereNothingBeatsIt) {
+  const std::vector<Trial> worse = {trial(0.1, 0.7, 0.4), trial(0.02, 0.79, 0.41)};
+  Choice choice = choice_of(worse);
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_THAT(choice.reason, HasSubstr("no training beats the weights it starts from on 10 held-out classes"));
+  // Weights that were drawn are nothing to keep.
+  choice = choice_of(worse);
+  pick_trial(choice, 8, false);
+  EXPECT_EQ(choice.epochs, 8);
+  EXPECT_EQ(choice.learning_rate, 0.02);
+}
+
+TEST(Choices, LeaveTrialsAsideThatWereGivenUp) {
+  Choice choice = choice_of({trial(0.1, 0.95, 0.6, 1), trial(0.02, 0.85, 0.45)});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.02);
+  choice = choice_of({trial(0.1, 0.95, 0.6, 1)});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.epochs, 0);
+}
+
+TEST(Choices, SurviveTheirText) {
+  Choice choice = choice_of({trial(0.1, 0.9, 0.5), trial(0.5, 1.0 / 3, 0.1, 1)});
+  choice.interpolations = {{.share = 0.5, .score = {0.7, 0.3}}};
+  pick_trial(choice, 8, true);
+  choice.share = 0.75;
+  choice.decided = true;
+  const Choice read = parse_choice(to_json(choice));
+  EXPECT_EQ(to_json(read), to_json(choice));
+  EXPECT_EQ(read.trials[1].score.recall_at_1, 1.0 / 3);
+  EXPECT_EQ(read.share, 0.75);
+  EXPECT_THAT([] { parse_choice("{}"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not the choice of a run")));
+}
+
+TEST(Choices, HoldOutAQuarterOfTheClassesOrNone) {
+  for (const std::size_t few : {0, 2, 4, 7}) EXPECT_EQ(classes_to_hold_out(few).classes, 0) << few;
+  for (const std::size_t classes : {8, 15, 50, 98, 100, 1000, 100000}) {
+    const HeldOut held = classes_to_hold_out(classes);
+    EXPECT_GE(held.classes, 2) << classes;
+    EXPECT_LE(held.classes, 50) << classes;
+    EXPECT_LE(held.classes * held.block, static_cast<std::int64_t>(classes)) << "the block lies beyond the classes";
+  }
+  EXPECT_EQ(classes_to_hold_out(100).classes, 25);
+}
+
+TEST(Choices, ExpectMoreChanceFromFewerQueries) {
+  EXPECT_GT(score_tolerance(100), score_tolerance(1000));
+  EXPECT_GE(score_tolerance(1'000'000), 0.003);
+}
+
+}  // namespace
+}  // namespace smartmine

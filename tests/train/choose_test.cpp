@@ -1,0 +1,188 @@
+#include "smartmine/train/choose.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "smartmine/core/error.h"
+#include "smartmine/data/glyphs.h"
+#include "smartmine/model/weights.h"
+#include "smartmine/train/trainer.h"
+#include "train/measure_weights.h"
+
+namespace smartmine {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Pictures of many classes, and weights to start from.
+class Choosing : public ::testing::Test {
+ protected:
+  Choosing() {
+    static int number = 0;
+    root_ = std::filesystem::temp_directory_path() / fmt::format("smartmine-choose-{}-{}", getpid(), number++);
+    make_images(24);
+    config_.data.dataset = "folder";
+    config_.data.root = (root_ / "images").string();
+    config_.model.channels = 1;
+    config_.model.input_size = 16;
+    config_.model.embedding_dim = 8;
+    config_.schedule.epochs = 4;
+    config_.system.name = "class-batch";
+    config_.system.batch_size = 8;
+    config_.system.triplets_per_anchor = 1;
+    config_.compute.threads = 1;
+    config_.compute.device = "cpu";
+    NamedTensors trunk = make_model({.embedding_dimension = 8, .input_size = 16, .channels = 1})->state();
+    trunk.erase("embedding.weight");
+    trunk.erase("embedding.bias");
+    write_safetensors(root_ / "trunk.safetensors", trunk);
+    config_.model.weights = (root_ / "trunk.safetensors").string();
+    config_.schedule.learning_rate = 0.02;
+    config_.choosing.choose = "on";
+  }
+  ~Choosing() override { std::filesystem::remove_all(root_); }
+
+  void make_images(std::size_t classes) const {
+    std::filesystem::remove_all(root_ / "images");
+    const GlyphOptions options{.classes = classes, .images_per_class = 20, .size = 16};
+    for (std::size_t c = 0; c < classes; ++c) {
+      const auto folder = root_ / "images" / fmt::format("class{}", 10 + c);
+      std::filesystem::create_directories(folder);
+      for (std::size_t i = 0; i < 20; ++i) write_png(folder / fmt::format("{}.png", i), draw_glyph(options, c * 20 + i));
+    }
+  }
+  RunDirectory new_run(const std::string& name) const { return RunDirectory::create(root_ / name, config_.resolved()); }
+
+  /// The whole of it, as the program does it.
+  Choice train(RunDirectory& run, const Progress& progress = {}) const {
+    const Choice choice = choose_settings(config_, run, {}, progress);
+    const RunConfig chosen = chosen_config(config_, choice);
+    run.change_config(chosen);
+    Trainer(chosen, run, progress).run();
+    keep_chosen(chosen, run, choice, progress);
+    return choice;
+  }
+
+  std::filesystem::path root_;
+  RunConfig config_;
+};
+
+TEST_F(Choosing, TriesRatesOnHeldOutClassesAndKeepsARecord) {
+  RunDirectory run = new_run("run");
+  const Choice choice = train(run);
+  EXPECT_TRUE(choice.decided);
+  EXPECT_FALSE(choice.careful);
+  EXPECT_EQ(choice.held_out_classes, 3);
+  EXPECT_EQ(choice.held_out_images, 60);
+  ASSERT_GE(choice.trials.size(), 3U);
+  EXPECT_GT(choice.untrained.recall_at_1, 0);
+  const Choice read = *read_choice(run.path());
+  EXPECT_EQ(to_json(read), to_json(choice));
+  EXPECT_EQ(read_config(run.config_path()).schedule.epochs, choice.epochs);
+  EXPECT_EQ(run.log().back().epoch, choice.epochs);
+  EXPECT_EQ(run.log().back().metrics->split, "test");
+  for (const Trial& trial : choice.trials) {
+    const RunDirectory of_trial = RunDirectory::open(run.path() / "trials" / trial.name);
+    EXPECT_EQ(of_trial.log().back().metrics->split, "validation");
+    EXPECT_FALSE(std::filesystem::exists(of_trial.checkpoint_path()));
+  }
+  // Once decided, nothing is tried again.
+  std::size_t events = 0;
+  choose_settings(config_, run, {}, [&](const ProgressEvent&) { return ++events > 0; });
+  EXPECT_EQ(events, 0U);
+}
+
+TEST_F(Choosing, KeepsWeightsOnTheWayFromTheStart) {
+  RunDirectory run = new_run("run");
+  Choice choice;
+  choice.decided = true;
+  choice.learning_rate = 0.02;
+  choice.epochs = 1;
+  choice.share = 0.25;
+  write_choice(run.path(), choice);
+  const Choice read = train(run);
+  EXPECT_EQ(read.share, 0.25);
+  EXPECT_EQ(run.model_path(), run.kept_path());
+  const NamedTensors start = read_safetensors(run.start_path()), last = read_safetensors(run.last_model_path()),
+                     kept = read_safetensors(run.kept_path());
+  const torch::Tensor expected = start.at("conv1.weight") + 0.25 * (last.at("conv1.weight") - start.at("conv1.weight"));
+  EXPECT_TRUE(torch::allclose(kept.at("conv1.weight"), expected, 1e-5, 1e-7));
+  EXPECT_FALSE(last.at("conv1.weight").equal(start.at("conv1.weight")));
+}
+
+TEST_F(Choosing, KeepsTheStartWhenTheChoiceSaysSo) {
+  RunDirectory run = new_run("run");
+  Choice choice;
+  choice.decided = true;
+  choice.epochs = 0;
+  write_choice(run.path(), choice);
+  train(run);
+  ASSERT_EQ(run.log().size(), 1U);
+  EXPECT_TRUE(std::filesystem::exists(run.model_path()));
+}
+
+TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
+  make_images(8);  // half of them train
+  RunDirectory run = new_run("few");
+  const Choice few = choose_settings(config_, run);
+  EXPECT_TRUE(few.careful);
+  EXPECT_TRUE(few.trials.empty());
+  EXPECT_LT(few.learning_rate, 0.02);
+  EXPECT_EQ(few.share, 0.5);
+  EXPECT_THAT(few.reason, HasSubstr("too few training classes"));
+  make_images(24);
+  config_.choosing.budget = "0.001s";
+  RunDirectory quick = new_run("quick");
+  const Choice little = choose_settings(config_, quick);
+  EXPECT_EQ(little.epochs, 0);
+  EXPECT_THAT(little.reason, HasSubstr("the budget is too short"));
+}
+
+TEST_F(Choosing, FitsEpochsIntoTheBudget) {
+  config_.choosing.budget = "1h";
+  RunDirectory run = new_run("run");
+  config_.schedule.epochs = 1;
+  // An hour is more than enough for many epochs of these; nothing is trained at the end, so this stays quick.
+  std::int64_t most = 0;
+  const Choice choice = choose_settings(config_, run, {.on_begin = {}, .on_epoch = [&](const Trial& trial, const EpochRecord&) {
+                                                         most = std::max(most, trial.epochs);
+                                                       }});
+  EXPECT_GT(most, 1);
+  EXPECT_EQ(choice.epochs == 0 || choice.epochs > 8, true) << choice.epochs;
+}
+
+TEST_F(Choosing, StoppedAnywhereEndsWithTheSameBits) {
+  std::size_t events = 0;
+  RunDirectory whole = new_run("whole");
+  const Choice expected = train(whole, [&](const ProgressEvent&) { return ++events > 0; });
+  ASSERT_GT(events, 30U);
+  for (std::size_t stop = 2; stop < events; stop += events / 5) {
+    const std::string name = fmt::format("cut{}", stop);
+    {
+      RunDirectory run = new_run(name);
+      std::size_t seen = 0;
+      EXPECT_THROW(train(run, [&](const ProgressEvent&) { return ++seen < stop; }), Cancelled) << stop;
+    }
+    RunDirectory again = RunDirectory::open(root_ / name);
+    const Choice choice = train(again);
+    EXPECT_EQ(choice.learning_rate, expected.learning_rate) << stop;
+    EXPECT_EQ(choice.share, expected.share) << stop;
+    EXPECT_EQ(bytes_of(again.last_model_path()), bytes_of(whole.last_model_path())) << stop;
+    EXPECT_EQ(bytes_of(again.model_path()), bytes_of(whole.model_path())) << stop;
+  }
+}
+
+}  // namespace
+}  // namespace smartmine
