@@ -83,7 +83,8 @@ void add_vectors(Seeds& seeds, const fs::path& room) {
 void add_annotations(Seeds& seeds) {
   using namespace test;
   const std::string annotations =
-      mat_struct("annotations", 2, {"bbox_x1", "fname", "class"}, {mat_double(7), mat_text("1.jpg"), mat_byte(4), mat_double(1), mat_text("2.jpg"), mat_nothing()});
+      mat_struct("annotations", 2, {"bbox_x1", "fname", "class"},
+                 {mat_double(7), mat_text("1.jpg"), mat_byte(4), mat_double(1), mat_text("2.jpg"), mat_nothing()});
   const std::string names = mat_cell("class_names", {mat_text("Audi"), mat_text("Seat")});
   seeds.add("fuzz_mat", mat_file(annotations + names));
   seeds.add("fuzz_mat", mat_file(mat_packed(annotations) + mat_packed(names)));
@@ -112,10 +113,14 @@ void add_texts(Seeds& seeds) {
   seeds.add("fuzz_texts", line, 7);
   const std::string picture = R"({"name": "a", "class": "b", "image": "data:image/jpeg;base64,AA==", "distance": 0.5})";
   const std::string triplet = R"({"positive": )" + picture + R"(, "negative": )" + picture + R"(, "kind": "mined"})";
-  seeds.add("fuzz_run_files",
-            R"({"epoch": 1, "kappa": 2.5, "anchors": [{"name": "x", "class": "b", "image": null, "mined": [)" + triplet + R"(], "random": []}]})", 0);
-  seeds.add("fuzz_run_files",
-            R"({"split": "test", "names": ["a", "b"], "labels": [0, 0], "classes": [{"label": 0, "name": "c"}], "image_offsets": [0, 30, 63]})", 1);
+  seeds.add(
+      "fuzz_run_files",
+      R"({"epoch": 1, "kappa": 2.5, "anchors": [{"name": "x", "class": "b", "image": null, "mined": [)" + triplet + R"(], "random": []}]})",
+      0);
+  seeds.add(
+      "fuzz_run_files",
+      R"({"split": "test", "names": ["a", "b"], "labels": [0, 0], "classes": [{"label": 0, "name": "c"}], "image_offsets": [0, 30, 63]})",
+      1);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs all fuzzers for SECONDS in all, under AddressSanitizer and UndefinedBehaviorSanitizer, from seeds that are real files, and says how many
-# executions that was. What one finds stays in build/fuzz/found, and the status is 1. Needs clang: scripts/setup.sh --lint.
+# Runs all fuzzers for SECONDS in all, under AddressSanitizer and UndefinedBehaviorSanitizer, from seeds that are real files, and says how
+# many executions that was. What one finds stays in build/fuzz/found, and the status is 1. Needs clang: scripts/setup.sh --lint.
 #   scripts/fuzz.sh SECONDS
 # FUZZ_JOBS sets how many run at a time; all cores unless it is given.
 set -euo pipefail

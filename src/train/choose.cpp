@@ -272,7 +272,9 @@ EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice
   EpochRecord record = run.log().empty() ? EpochRecord{} : run.log().back();
   if (choice.share >= 1 || choice.epochs == 0) return record;
   const NamedTensors kept = mixed(read_safetensors(run.start_path()), read_safetensors(run.last_model_path()), choice.share);
-  write_safetensors(run.kept_path(), kept, {{"backbone", std::filesystem::path(config.model.backbone).filename().string()}, {"share", fmt::format("{}", choice.share)}});
+  write_safetensors(
+      run.kept_path(), kept,
+      {{"backbone", std::filesystem::path(config.model.backbone).filename().string()}, {"share", fmt::format("{}", choice.share)}});
   const DataSplits splits = load_run_data(config);
   const Dataset& half = evaluated_half(splits);
   if (!record.metrics) return record;

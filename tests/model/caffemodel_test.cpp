@@ -168,8 +168,8 @@ message('BlobProto', ('num', 1, F.TYPE_INT32, one, 0), ('channels', 2, F.TYPE_IN
 message('V1LayerParameter', ('bottom', 2, F.TYPE_STRING, many, 0), ('top', 3, F.TYPE_STRING, many, 0), ('name', 4, F.TYPE_STRING, one, 0),
         ('type', 5, F.TYPE_INT32, one, 0), ('blobs', 6, 'BlobProto', many, 0), ('blobs_lr', 7, F.TYPE_FLOAT, many, 0))
 message('LayerParameter', ('name', 1, F.TYPE_STRING, one, 0), ('type', 2, F.TYPE_STRING, one, 0), ('blobs', 7, 'BlobProto', many, 0))
-message('NetParameter', ('name', 1, F.TYPE_STRING, one, 0), ('layers', 2, 'V1LayerParameter', many, 0), ('input', 3, F.TYPE_STRING, many, 0),
-        ('layer', 100, 'LayerParameter', many, 0))
+message('NetParameter', ('name', 1, F.TYPE_STRING, one, 0), ('layers', 2, 'V1LayerParameter', many, 0),
+        ('input', 3, F.TYPE_STRING, many, 0), ('layer', 100, 'LayerParameter', many, 0))
 pool = descriptor_pool.DescriptorPool(); pool.Add(file)
 Net = message_factory.GetMessageClass(pool.FindMessageTypeByName('caffe.NetParameter'))
 net = Net(name='Two', input=['data'])

@@ -118,11 +118,14 @@ TEST_F(ScriptedTraining, SettingsThatDoNotSuitABackboneAreNamed) {
   };
   EXPECT_THAT(message([](RunConfig& c) { c.model.backbone = "resnet"; }),
               "backbone is 'resnet'; it must be one of googlenet, resnet18, resnet50, small, or a TorchScript file, such as net.pt");
-  EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "resnet50", c.model.pooling = "both", c.model.input_size = 160, c.model.evaluation_size = 256; }),
+  EXPECT_EQ(message([](RunConfig& c) {
+              c.model.backbone = "resnet50", c.model.pooling = "both", c.model.input_size = 160, c.model.evaluation_size = 256;
+            }),
             "accepted");
   EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "resnet50", c.model.input_size = 32; }),
             "input-size is 32; for resnet50 it must be a whole number from 64 to 448");
-  EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "net.pt", c.model.input_mean = "0.5", c.model.input_deviation = "0.2,0.2,0.3"; }), "accepted");
+  EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "net.pt", c.model.input_mean = "0.5", c.model.input_deviation = "0.2,0.2,0.3"; }),
+            "accepted");
   EXPECT_THAT(message([](RunConfig& c) { c.model.backbone = "net.pt", c.model.input_mean = "half"; }), HasSubstr("input-mean is 'half'"));
   EXPECT_THAT(message([](RunConfig& c) { c.model.input_mean = "0.5"; }), HasSubstr("small has its own, so they must be empty"));
   EXPECT_EQ(message([](RunConfig& c) { c.model.batch_norm = "frozen"; }), "batch-norm is 'frozen'; with small it must be left at auto");
