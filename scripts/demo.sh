@@ -20,5 +20,7 @@ echo
 echo "\$ smartmine report $run --output report.html"
 ../release/smartmine report "$run" --output report.html || echo "(the run is good all the same)"
 echo
-echo "The run is in build/demo/$run, the page is build/demo/report.html. For your own images, a folder a class:"
-echo "  build/release/smartmine train --dataset folder --data-root photos --output run"
+echo "The run is in build/demo/$run, the page is build/demo/report.html. For your own images, one folder per class:"
+echo "  scripts/get-data.sh googlenet"
+echo "  build/release/smartmine train --dataset folder --data-root photos --backbone googlenet" \
+  "--weights weights/bvlc_googlenet.caffemodel --output run"

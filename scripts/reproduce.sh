@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Trains every row of the paper's table over several seeds, and its studies, and ends with the tables: the paper's figures, ours, the
 # difference.
-#   scripts/reproduce.sh cub200  --data-root CUB_200_2011 --weights bvlc_googlenet.safetensors --output results
-#   scripts/reproduce.sh cars196 --data-root cars196      --weights bvlc_googlenet.safetensors --output results
+#   scripts/reproduce.sh cub200  --data-root CUB_200_2011 --weights weights/bvlc_googlenet.caffemodel --output results
+#   scripts/reproduce.sh cars196 --data-root cars196      --weights weights/bvlc_googlenet.caffemodel --output results
 #   scripts/reproduce.sh glyphs  --output results                       the whole thing on drawn characters, without data, weights or a GPU
 # Stopped at any moment (Ctrl-C, kill, a power cut), the same command goes on where it was: finished runs stay, half ones are resumed.
 # A run that fails is named, the others go on, and the exit status is 1. Needs bash and the program alone.

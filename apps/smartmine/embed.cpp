@@ -77,7 +77,7 @@ void add_embed(CLI::App& program, Work& work) {
   command.add_option("--input", arguments->input, "Folder of images, at any depth")->required()->type_name("DIR");
   command
       .add_option("--output", arguments->output,
-                  "Writes the embeddings, .npy of float32, a row an image, and their paths beside it, .paths.txt")
+                  "Writes the embeddings, .npy of float32, one row per image, and their paths beside it, .paths.txt")
       ->required()
       ->type_name("FILE");
   command.add_option("--device", arguments->device, "auto, cpu or cuda")

@@ -264,7 +264,7 @@ void add_eval(CLI::App& program, Work& work) {
   constexpr std::size_t kMostRestarts = 1000;
   auto arguments = std::make_shared<EvalArguments>();
   CLI::App& command = *program.add_subcommand("eval", "How well embeddings tell classes apart: recall@k, NMI, MAP@R, R-precision");
-  command.add_option("--embeddings", arguments->embeddings, "Vectors, one a row: .npy (float16/32/64, C order), .fvecs or .fbin")
+  command.add_option("--embeddings", arguments->embeddings, "Vectors, one per row: .npy (float16/32/64, C order), .fvecs or .fbin")
       ->type_name("FILE");
   command.add_option("--labels", arguments->labels, "The class of each row: .npy of whole numbers, any values")->type_name("FILE");
   if (torch_part() != nullptr) {

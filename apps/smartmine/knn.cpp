@@ -89,7 +89,7 @@ void run_knn(const KnnArguments& arguments) {
 void add_knn(CLI::App& program, Work& work) {
   auto arguments = std::make_shared<KnnArguments>();
   CLI::App& command = *program.add_subcommand("knn", "The nearest neighbours of every row, sorted, with squared distances");
-  command.add_option("--embeddings", arguments->embeddings, "Vectors, one a row: .npy (float16/32/64, C order), .fvecs or .fbin")
+  command.add_option("--embeddings", arguments->embeddings, "Vectors, one per row: .npy (float16/32/64, C order), .fvecs or .fbin")
       ->required()
       ->type_name("FILE");
   command.add_option("--output", arguments->output, "Writes PREFIX.ids.npy (int32) and PREFIX.distances.npy (float32, squared)")

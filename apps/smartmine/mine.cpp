@@ -356,7 +356,7 @@ void add_miner_options(CLI::App& command, MineArguments& arguments) {
 void add_mine(CLI::App& program, Work& work) {
   auto arguments = std::make_shared<MineArguments>();
   CLI::App& command = *program.add_subcommand("mine", "Hard triplets for every point, selected from its nearest neighbours");
-  command.add_option("--embeddings", arguments->embeddings, "Vectors, one a row: .npy (float16/32/64, C order), .fvecs or .fbin")
+  command.add_option("--embeddings", arguments->embeddings, "Vectors, one per row: .npy (float16/32/64, C order), .fvecs or .fbin")
       ->type_name("FILE");
   command.add_option("--labels", arguments->labels, "The class of each row: .npy of int32 or int64, any values")
       ->required()

@@ -261,7 +261,7 @@ void add_train(CLI::App& program, Work& work) {
       "  smartmine train\n"
       "      draws characters of an invented script and learns to tell new ones apart, in about a minute\n"
       "  smartmine train --dataset folder --data-root photos --backbone googlenet --weights bvlc_googlenet.caffemodel --output run\n"
-      "      your own photos, a folder a class; half of the classes test\n"
+      "      your own photos, one folder per class; half of the classes test\n"
       "  smartmine train --resume --output run");
   command.callback([arguments, &command, &work] { work = [arguments, &command] { train(*arguments, command); }; });
 }
