@@ -29,7 +29,9 @@ struct Pairs {
           values.push_back(static_cast<float>((t == 0 ? 100.0 * static_cast<double>(c / 2) : 0) + random.normal()));
         labels.push_back(static_cast<std::int64_t>(c));
       }
-    lists = ExactKnn({.neighbors = std::min<std::size_t>(30, labels.size() - 1), .threads = 1}).neighbors(Rows(values.data(), labels.size(), 4)).lists;
+    lists = ExactKnn({.neighbors = std::min<std::size_t>(30, labels.size() - 1), .threads = 1})
+                .neighbors(Rows(values.data(), labels.size(), 4))
+                .lists;
   }
 };
 
