@@ -32,8 +32,11 @@ export function svg(tag: string, attributes: Record<string, Value> = {}, ...chil
   return element;
 }
 
-/// Something the data names: its own writing direction, whole on hover where it is cut.
-export const named = (name: string, className = 'name'): HTMLElement => h(`span.${className}`, { dir: 'auto', title: name }, name);
+/// Something the data names: its own writing direction, whole on hover where it is cut, and broken where its parts end.
+export function named(name: string, className = 'name'): HTMLElement {
+  const parts = name.match(/[^_/]+[_/]*|[_/]+/g) ?? [];
+  return h(`span.${className}`, { dir: 'auto', title: name }, ...parts.flatMap((part, i) => (i === 0 ? [part] : [h('wbr'), part])));
+}
 
 const waiting = new Set<() => void>();
 
@@ -54,13 +57,23 @@ export function drawAll(): void {
   for (const draw of [...waiting]) draw();
 }
 
-/// The same, one thing at a time and never in a reader's way, so that a picture of the whole page shows all of it.
+let ahead = false;
+
+/// What is drawn now is not in view: nothing of it need move.
+export const isDrawnAhead = (): boolean => ahead;
+
+/// The same, one thing at a time and hardly in a reader's way, so that a picture of the whole page shows all of it.
 export function drawWhenIdle(): void {
-  const idle = window.requestIdleCallback ?? ((work: () => void) => window.setTimeout(work, 50));
+  const idle = (work: () => void) => (window.requestIdleCallback ? window.requestIdleCallback(work, { timeout: 200 }) : window.setTimeout(work, 50));
   const next = () => {
     const [draw] = waiting;
     if (!draw) return;
-    draw();
+    ahead = true;
+    try {
+      draw();
+    } finally {
+      ahead = false;
+    }
     idle(next);
   };
   idle(next);

@@ -7,7 +7,7 @@ import { CanvasRenderer } from 'echarts/renderers';
 
 import { ticks, timeText, type Ticks } from './axis';
 import { decimal, duration, percent } from './derive';
-import { announce, csvButton, h, whenNear, type Child } from './dom';
+import { announce, csvButton, h, isDrawnAhead, whenNear, type Child } from './dom';
 import { ink } from './palette';
 import type { Change, State } from './state';
 
@@ -207,7 +207,7 @@ export class Panel {
 function base(): Option {
   const of = ink();
   return {
-    animation: !calm.matches && !printing,
+    animation: !calm.matches && !printing && !isDrawnAhead(),
     animationDuration: 250,
     animationDurationUpdate: 200,
     textStyle: { fontFamily: kFont, color: of.ink },
