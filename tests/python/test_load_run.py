@@ -152,6 +152,28 @@ def test_weights_that_do_not_fit_are_named(made):
         load_run(path)
 
 
+def test_a_backbone_from_a_torchscript_file_is_loaded(tmp_path):
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 6, 3), torch.nn.BatchNorm2d(6), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+    ).eval()
+    torch.jit.script(network).save(str(tmp_path / "backbone.pt"))
+    text = 'backbone = "somewhere/net.pt"\nembedding-dim = 4\ninput-size = 40\nimage-size = 44\ninput-mean = "0.5"\nepochs = 1\n'
+    (tmp_path / "config.toml").write_text(text)
+    (tmp_path / "checkpoint").mkdir()
+    tensors = {name: torch.rand_like(value) for name, value in network.state_dict().items() if "tracked" not in name}
+    tensors.update({"embedding.weight": torch.randn(4, 6), "embedding.bias": torch.randn(4)})
+    write_safetensors(tmp_path / "checkpoint" / "model.safetensors", tensors)
+    model = load_run(tmp_path)
+    network.load_state_dict({**network.state_dict(), **{name: value for name, value in tensors.items() if "embedding" not in name}})
+    pixels = np.random.default_rng(0).integers(0, 256, size=(3, 44, 44, 3), dtype=np.uint8)
+    scaled = (torch.from_numpy(pixels[:, 2:42, 2:42]).permute(0, 3, 1, 2).float() / 255 - 0.5) / torch.tensor([0.229, 0.224, 0.225]).view(
+        3, 1, 1
+    )
+    with torch.no_grad():
+        expected = torch.nn.functional.normalize(network(scaled) @ tensors["embedding.weight"].T + tensors["embedding.bias"])
+        assert torch.allclose(model(model.prepare(pixels)), expected, atol=1e-5)
+
+
 def test_a_loaded_network_can_be_exported(made, tmp_path):
     path, tensors = made
     write_safetensors(path / "checkpoint" / "model.safetensors", tensors)

@@ -99,34 +99,62 @@ class EmbeddingModel(nn.Module):
         return (cut.float() - mean) * scale
 
 
-def _small(config: Dict[str, Any]) -> Tuple[nn.Module, int, InputFormat]:
-    size = int(config.get("input-size") or 32)
-    channels = int(config.get("channels") or 1)
+_Made = Tuple[nn.Module, int, InputFormat]
+
+
+def _number(config: Dict[str, Any], name: str, default: int) -> int:
+    """A size of the settings; one that is auto, or not there, is the backbone's own."""
+    value = config.get(name)
+    return default if value in (None, 0, "", "auto") else int(value)
+
+
+def _sizes(config: Dict[str, Any], own: int) -> Tuple[int, int]:
+    """What images are scaled to, and what the network sees of them."""
+    size = _number(config, "input-size", own)
+    return _number(config, "image-size", max(256, size * 9 // 8)), _number(config, "evaluation-size", size)
+
+
+def _channels(config: Dict[str, Any], name: str, default: Tuple[float, ...]) -> Tuple[float, ...]:
+    """ "0.485,0.456,0.406", or one number for all channels."""
+    text = str(config.get(name) or "")
+    values = tuple(float(part) for part in text.split(",")) if text else default
+    return values * 3 if len(values) == 1 else values
+
+
+def _photo_format(config: Dict[str, Any], channels: int) -> InputFormat:
+    """Of networks that take values from 0 to 1, less a mean and divided by a deviation: ImageNet's unless the settings name others."""
+    mean = _channels(config, "input-mean", (0.485, 0.456, 0.406))[:channels]
+    deviation = _channels(config, "input-deviation", (0.229, 0.224, 0.225))[:channels]
+    means, scales = tuple(255 * value for value in mean), tuple(1 / (255 * value) for value in deviation)
+    return InputFormat(*_sizes(config, 224), channels, False, means, scales)
+
+
+def _small(config: Dict[str, Any]) -> _Made:
+    size, channels = _number(config, "input-size", 32), _number(config, "channels", 1)
     middle = 255.0 if channels == 1 else 127.5
-    resize = int(config.get("image-size") or size)
+    form = InputFormat(_number(config, "image-size", size), size, channels, False, (middle,) * channels, (1 / 127.5,) * channels)
     backbone = SmallConvnet(channels, size)
-    return backbone, backbone.features, InputFormat(resize, size, channels, False, (middle,) * channels, (1 / 127.5,) * channels)
-
-
-def _googlenet(config: Dict[str, Any]) -> Tuple[nn.Module, int, InputFormat]:
-    size = int(config.get("input-size") or 227)
-    resize = int(config.get("image-size") or max(256, size * 9 // 8))
-    seen = int(config.get("evaluation-size") or size)
-    form = InputFormat(resize, seen, 3, True, (104.0, 117.0, 123.0), (1.0, 1.0, 1.0))
-    return GoogLeNet(config.get("pooling", "average")), GoogLeNet.features, form
-
-
-def _resnet(layers: int, config: Dict[str, Any]) -> Tuple[nn.Module, int, InputFormat]:
-    size = int(config.get("input-size") or 224)
-    resize = int(config.get("image-size") or max(256, size * 9 // 8))
-    seen = int(config.get("evaluation-size") or size)
-    mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's values from 0 to 1
-    form = InputFormat(resize, seen, 3, False, tuple(255 * value for value in mean), tuple(1 / (255 * value) for value in deviation))
-    backbone = ResNet(layers, config.get("pooling", "average"))
     return backbone, backbone.features, form
 
 
-_BACKBONES: Dict[str, Callable[[Dict[str, Any]], Tuple[nn.Module, int, InputFormat]]] = {
+def _googlenet(config: Dict[str, Any]) -> _Made:
+    form = InputFormat(*_sizes(config, 227), 3, True, (104.0, 117.0, 123.0), (1.0, 1.0, 1.0))
+    return GoogLeNet(config.get("pooling", "average")), GoogLeNet.features, form
+
+
+def _resnet(layers: int, config: Dict[str, Any]) -> _Made:
+    backbone = ResNet(layers, config.get("pooling", "average"))
+    return backbone, backbone.features, _photo_format(config, 3)
+
+
+def _scripted(path: str, features: int, config: Dict[str, Any]) -> _Made:
+    """The TorchScript file that the run keeps a copy of."""
+    if not os.path.isfile(path):
+        raise IoError(f"{path}: there is no such file; the run should have a copy of its backbone there")
+    return torch.jit.load(path, map_location="cpu"), features, _photo_format(config, _number(config, "channels", 3))
+
+
+_BACKBONES: Dict[str, Callable[[Dict[str, Any]], _Made]] = {
     "small": _small,
     "googlenet": _googlenet,
     "resnet18": partial(_resnet, 18),
@@ -144,12 +172,17 @@ def load_run(run: Union[str, "os.PathLike[str]", Run]) -> EmbeddingModel:
     path = run.model_path
     if path is None:
         raise IoError(f"{run.path}: the run has no checkpoint yet")
-    name = run.config.get("backbone", "small")
-    if name not in _BACKBONES:
-        raise InvalidArgument(f"backbone is {name!r}; load_run knows {', '.join(_BACKBONES)}")
-    backbone, features, form = _BACKBONES[name](run.config)
+    tensors = read_safetensors(path)
+    name = str(run.config.get("backbone", "small"))
+    make = _BACKBONES.get(name)
+    if make is None and ("/" in name or name.endswith((".pt", ".pth"))):
+        features = tensors["embedding.weight"].shape[1] if "embedding.weight" in tensors else 0
+        make = partial(_scripted, os.path.join(run.path, "backbone.pt"), features)
+    if make is None:
+        raise InvalidArgument(f"backbone is {name!r}; load_run knows {', '.join(_BACKBONES)} and TorchScript files")
+    backbone, features, form = make(run.config)
     model = EmbeddingModel(backbone, features, int(run.config["embedding-dim"]), form)
-    _fill(model, read_safetensors(path), path)
+    _fill(model, tensors, path)
     return model.eval()
 
 
@@ -160,12 +193,11 @@ def _fill(model: EmbeddingModel, tensors: Dict[str, Tensor], path: str) -> None:
     wrong = []
     used = set()
     for name, value in model.state_dict().items():
-        if name.endswith("num_batches_tracked"):
-            state[name] = value
-            continue
         source = rename(name[len("backbone.") :]) if name.startswith("backbone.") else name
         used.add(source)
-        if source not in tensors:
+        if source not in tensors and name.endswith("num_batches_tracked"):  # counts that nothing depends on
+            state[name] = value
+        elif source not in tensors:
             wrong.append(f"{source} is missing")
         elif tensors[source].shape != value.shape:
             wrong.append(f"{source} is {tuple(tensors[source].shape)}, not {tuple(value.shape)}")
