@@ -34,7 +34,8 @@ for python in "${pythons[@]}"; do
     needed=$(readelf -d "$work/raw-$tag"/smartmine/_core*.so | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
       grep -vE '^(libc|libm|libpthread|ld-linux-[a-z0-9_-]*)\.so' || true)
     [ -z "$needed" ] || { echo "wheels: the module needs $needed, which a machine may not have" >&2; exit 1; }
-    PATH="$work/tools/bin:$PATH" "$work/tools/bin/auditwheel" -q repair --wheel-dir "$out" "$work/raw-$tag"/*.whl
+    PATH="$work/tools/bin:$PATH" "$work/tools/bin/auditwheel" repair --wheel-dir "$out" "$work/raw-$tag"/*.whl >"$work/audit" 2>&1 ||
+      { cat "$work/audit"; exit 1; }
     touch "$work/built-$tag"
   fi
   wheel=$(compgen -G "$out/smartmine-*-$tag-*.whl" | head -n 1)

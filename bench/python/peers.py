@@ -269,7 +269,7 @@ def one_round(results, x, labels, truth):
                 continue
             best(results["knn"], name, measured)
     if "mine" in wanted:
-        seconds, mined = timed(lambda: smartmine.Miner(1.5, neighbors=K, threads=THREADS).mine(x, labels))
+        seconds, mined = timed(lambda: smartmine.Miner(1.5, neighbors=K, keep_graph=False, threads=THREADS).mine(x, labels))
         best(results["mine"], "smartmine", {**seconds.told(), "mined": mined.stats["mined"] + mined.stats["mined_outside_positive"]})
         for name, (ids, distances) in lists.items():
             if name != "smartmine":

@@ -110,7 +110,8 @@ class Index:
     """Lists of rows that move a little from epoch to epoch, and answers to queries among them.
 
     `update(x)` gives the lists of all rows. Where a graph is used, it is kept, and the next `update` with as many rows of the same
-    dimension starts from it, which is faster the less they moved. The rows of the last update are kept too, without a copy: do not change
+    dimension starts from it, which is faster the less they moved; `keep_graph=False` saves the third that
+    keeping it adds to a first update. The rows of the last update are kept too, without a copy: do not change
     them in place if you query.
     """
 
@@ -127,6 +128,7 @@ class Index:
         certify: bool = False,
         edge_candidates: int = 0,
         max_degree: int = 64,
+        keep_graph: bool = True,
         seed: int = 1,
         threads: int = 0,
     ) -> None:
@@ -138,6 +140,7 @@ class Index:
             "certify": certify,
             "edge_candidates": edge_candidates,
             "max_degree": max_degree,
+            "keep_graph": bool(keep_graph),
             "seed": _numbers.seed(seed),
             "threads": _numbers.threads(threads),
         }
@@ -146,8 +149,9 @@ class Index:
         self._finder = self._make_finder()
 
     def _make_finder(self) -> _core.NeighborIndex:
-        options = dict(self._options, start="previous")
-        return _core_index(options, options["k"], True, options["seed"], options["threads"])
+        keep = self._options["keep_graph"]
+        options = dict(self._options, start="previous" if keep else "partition")
+        return _core_index(options, options["k"], keep, options["seed"], options["threads"])
 
     @property
     def options(self) -> Dict[str, Any]:

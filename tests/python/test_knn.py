@@ -83,6 +83,8 @@ def test_an_index_starts_from_the_graph_before(data):
     assert (first.stats["start"], second.stats["start"]) == ("partition", "previous")
     assert second.stats["recall"] >= 0.98
     assert index.update(x[:1000]).stats["start"] == "partition"  # other points, so the graph is of no use
+    forgetful = smartmine.Index(20, index="fanng", keep_graph=False)
+    assert (forgetful.update(x).ids == first.ids).all() and forgetful.update(moved).stats["start"] == "partition"
 
 
 def test_queries_are_answered_exactly(data):
