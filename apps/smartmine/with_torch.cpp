@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <system_error>
 
+#include "environment.h"
 #include "smartmine/run/run_data.h"
 #include "smartmine/train/devices.h"
 #include "smartmine/train/embed_images.h"
 #include "torch_part.h"
 #include "train_settings.h"
-#include "waiting_threads.h"
 
 namespace smartmine::app {
 namespace {
@@ -31,9 +31,9 @@ const TorchPart* torch_part() {
   return &kPart;
 }
 
-// Started by itself, this program has read how threads are to wait already, so it starts once more.
+// Started by itself, this program has read what prepare_environment sets already, so it starts once more.
 void hand_over(int /*argc*/, char** argv) {
-  if (!shorten_waiting()) return;
+  if (!prepare_environment()) return;
   std::error_code unknown;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unknown);
   if (!unknown) execv(self.c_str(), argv);  // where that cannot be, it works as well, only slower beside others

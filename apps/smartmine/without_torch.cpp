@@ -7,9 +7,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "environment.h"
 #include "smartmine/core/error.h"
 #include "torch_part.h"
-#include "waiting_threads.h"
 
 namespace smartmine::app {
 
@@ -46,7 +46,7 @@ void hand_over(int argc, char** argv) {
   for (const std::filesystem::path& place : {folder / "smartmine-torch", folder / SMARTMINE_TORCH_PROGRAM}) {
     std::error_code ignored;
     if (!std::filesystem::exists(place, ignored)) continue;
-    shorten_waiting();
+    prepare_environment();
     execv(place.c_str(), argv);
     throw IoError(place.string() + ": cannot be run: " + std::generic_category().message(errno));
   }

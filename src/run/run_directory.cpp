@@ -128,12 +128,11 @@ std::shared_ptr<void> RunDirectory::lock() const {
 
 void RunDirectory::remove_if_unused() const {
   std::error_code none;
-  std::size_t entries = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(path_, none)) entries += entry.exists() ? 1 : 0;
-  if (entries == (std::filesystem::exists(backbone_path(), none) ? 2U : 1U)) {
-    std::filesystem::remove(config_path(), none);
-    std::filesystem::remove(backbone_path(), none);
-  }
+  std::filesystem::remove(path_ / "trials", none);  // only if it is empty
+  const std::set<std::string> of_a_beginning = {"config.toml", "backbone.pt", "choice.json"};
+  for (const auto& entry : std::filesystem::directory_iterator(path_, none))
+    if (!of_a_beginning.contains(entry.path().filename().string())) return;
+  for (const std::string& name : of_a_beginning) std::filesystem::remove(path_ / name, none);
   std::filesystem::remove(path_, none);  // only if it is empty
 }
 

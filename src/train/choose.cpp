@@ -141,13 +141,19 @@ class Chooser {
     };
     for (const EpochRecord& record : folder.log()) note(record);
     if (trial.done >= until) return trial;
-    Trainer trainer(config, folder, system_, progress);
+    std::unique_ptr<Trainer> trainer;
+    try {
+      trainer = std::make_unique<Trainer>(config, folder, system_, progress);
+    } catch (...) {
+      folder.remove_if_unused();  // nothing was trained
+      throw;
+    }
     const auto on_epoch = [&](const EpochRecord& record) {
       note(record);
       if (events_.on_epoch) events_.on_epoch(trial, record);
     };
     try {
-      trainer.run(on_epoch, until);
+      trainer->run(on_epoch, until);
     } catch (const TrainingStopped&) {
       // A guard gave up: this rate is no candidate.
     }

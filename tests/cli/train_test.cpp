@@ -136,7 +136,7 @@ TEST_F(Train, PrintsALineAnEpochAndATable) {
   const Outcome outcome = run("run");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("36 images of 6 classes to train on"), HasSubstr("recall@1%"), HasSubstr("untrained"), HasSubstr("map@r")));
+              AllOf(HasSubstr("36 images of 6 classes to train on"), HasSubstr("recall@1%"), HasSubstr("at start"), HasSubstr("map@r")));
   EXPECT_THAT(file("run/config.toml"), AllOf(HasSubstr("system = \"triplet-fanng-global-adaptive\""), HasSubstr("flip = \"on\"")));
   EXPECT_THAT(file("run/metrics.csv"), StartsWith("epoch,split,training_error,kappa,loss,recall@1,recall@2,recall@4,recall@8,nmi,"));
 }
@@ -226,7 +226,7 @@ TEST_F(Train, NamesTheDifferenceWhenResumedWithOtherSettings) {
 
 TEST_F(Train, RefusesBadInputInOneLine) {
   expect_refused(2, "system is 'magic'; it must be one of semihard", {"--system", "magic"});
-  expect_refused(2, "epochs is 0", {"--epochs", "0"});
+  expect_refused(2, "epochs is -1", {"--epochs", "-1"});
   expect_refused(2, "--learning-rate is -1; it must be above 0", {"--learning-rate", "-1"});
   expect_refused(2, "dataset is 'mnist'", {"--dataset", "mnist"});
   expect_refused(2, "seed", {"--seed", "-1"});
@@ -286,7 +286,8 @@ TEST_F(Train, LeavesWhatAReportNeeds) {
         EXPECT_EQ(triplet.at("positive").at("class"), anchor.at("class"));
         EXPECT_NE(triplet.at("negative").at("class"), anchor.at("class"));
       }
-  EXPECT_TRUE(made.at("gallery").at("queries").at(0).at("image").is_string());
+  const json& image = made.at("gallery").at("queries").at(0).at("image");  // its number among the pictures
+  EXPECT_THAT(data.at("pictures").at(image.get<std::size_t>()).get<std::string>(), StartsWith("data:image/jpeg;base64,"));
 }
 
 TEST_F(Train, DrawsAPageAsItGoesOrSaysThatThereIsNone) {

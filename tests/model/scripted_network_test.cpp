@@ -152,7 +152,7 @@ TEST_F(Scripted, WhatDoesNotTrainOrFitIsRefusedInOneLine) {
   EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .input_size = 4}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("input_size is 4")));
   EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .input_mean = "0.5,0.5"}); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("input_mean is '0.5,0.5'; it must be a number, or three")));
+              ThrowsMessage<InvalidArgument>(HasSubstr("input-mean is '0.5,0.5'; it must be a number, or three")));
   EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .input_deviation = "0"}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("input_deviation is '0'; it must be above 0")));
   EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .pooling = "max"}); },

@@ -33,7 +33,7 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
     return std::string("accepted");
   };
   EXPECT_EQ(message([](RunConfig&) {}), "accepted");
-  EXPECT_EQ(message([](RunConfig& c) { c.schedule.epochs = 0; }), "epochs is 0; it must be a whole number from 1 to 1000000");
+  EXPECT_EQ(message([](RunConfig& c) { c.schedule.epochs = -1; }), "epochs is -1; it must be a whole number from 0 to 1000000");
   EXPECT_EQ(message([](RunConfig& c) { c.schedule.learning_rate = -1; }), "learning-rate is -1; it must be above 0 and finite");
   EXPECT_EQ(message([](RunConfig& c) { c.mining.mined_fraction = 1.5; }), "mined-fraction is 1.5; it must be from 0 to 1");
   EXPECT_EQ(message([](RunConfig& c) { c.schedule.momentum = 1; }), "momentum is 1; it must be at least 0 and less than 1");
@@ -144,8 +144,8 @@ TEST(Configs, SayWhatIsWrongWithAText) {
   };
   EXPECT_EQ(message("epochs = 3\nnonsense\n"), "line 2 is neither a [section] nor a name = value");
   EXPECT_EQ(message("epochs = three\n"), "line 1 is neither a [section] nor a name = value");
-  EXPECT_EQ(message("epochs = \"three\"\n"), "epochs is 'three'; it must be a whole number from 1 to 1000000");
-  EXPECT_EQ(message("epochs = 2.5\n"), "epochs is '2.5'; it must be a whole number from 1 to 1000000");
+  EXPECT_EQ(message("epochs = \"three\"\n"), "epochs is 'three'; it must be a whole number from 0 to 1000000");
+  EXPECT_EQ(message("epochs = 2.5\n"), "epochs is '2.5'; it must be a whole number from 0 to 1000000");
   EXPECT_EQ(message("epoch = 3\n"), "line 1: unknown setting epoch");
   EXPECT_EQ(message("[mine]\nepochs = 3\n"), "line 2: unknown section [mine]");
   EXPECT_EQ(message("skip-bad-images = 1\n"), "skip-bad-images is '1'; it must be true or false");
@@ -157,8 +157,8 @@ TEST(Configs, AreReadFromFilesThatMessagesName) {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("smartmine-config-{}.toml", getpid());
   std::ofstream(path) << "epochs = 5\nsystem = \"from outside\"\n";
   EXPECT_EQ(read_config(path).schedule.epochs, 5);
-  std::ofstream(path) << "epochs = 0\n";
-  EXPECT_THAT([&] { read_config(path); }, ThrowsMessage<IoError>(HasSubstr(path.string() + ": epochs is 0; it must be")));
+  std::ofstream(path) << "epochs = -1\n";
+  EXPECT_THAT([&] { read_config(path); }, ThrowsMessage<IoError>(HasSubstr(path.string() + ": epochs is -1; it must be")));
   std::filesystem::remove(path);
   EXPECT_THAT([&] { read_config(path); }, ThrowsMessage<IoError>(HasSubstr("cannot be read")));
 }

@@ -50,7 +50,7 @@ class RunDirectory {
   /// Keeps others from training in it as long as the result lives. Throws IoError if somebody does already.
   std::shared_ptr<void> lock() const;
 
-  /// Takes the directory away again if there is nothing but config.toml in it.
+  /// Takes the directory away again if there is nothing in it but settings and what was chosen without a trial.
   void remove_if_unused() const;
 
   void save_embeddings(std::int64_t epoch, const Rows& rows, std::span<const std::int64_t> labels) const;
