@@ -34,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         std::string header = std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
         header.resize(117, ' ');
         header += '\n';
-        std::ofstream(folder / "embeddings" / name, std::ios::binary) << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header
-                                                                        << std::string(bytes, '\0');
+        std::ofstream(folder / "embeddings" / name, std::ios::binary)
+            << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << std::string(bytes, '\0');
       };
       npy("labels.npy", "<i8", "(2,)", 16);
       npy("epoch-0001.npy", "<f4", "(2, 2)", 16);

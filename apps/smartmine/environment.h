@@ -11,8 +11,9 @@ inline bool prepare_environment() {
   const auto set = [&](const char* name, const char* value) {
     if (std::getenv(name) == nullptr) changed = setenv(name, value, 1) == 0 || changed;
   };
-  // OpenMP's threads, LibTorch's among them, wait for their next piece of work by looking again and again for some milliseconds. Beside other
-  // programs that time is taken from whoever has work to do, their own other half included. So they look for some ten microseconds and sleep.
+  // OpenMP's threads, LibTorch's among them, wait for their next piece of work by looking again and again for some milliseconds. Beside
+  // other programs that time is taken from whoever has work to do, their own other half included. So they look for some ten microseconds
+  // and sleep.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) set("GOMP_SPINCOUNT", "10000");
   // LibTorch's oneDNN takes AMX where the processor has it, also in virtual machines that do not let it, and dies of it.
   set("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16");

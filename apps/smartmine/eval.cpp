@@ -120,12 +120,11 @@ Evaluation evaluate(const EvalArguments& arguments, const Labelled& read, const 
   std::vector<std::string> notes;
   const std::size_t alone = result.retrieval.stats.queries_without_positive;
   if (alone > 0)
-    notes.push_back(
-        fmt::format("{} of {} {}: misses of recall@k, left out of MAP@R and R-precision", alone, rows.size(),
-                    gallery ? "queries have no image of their class in the gallery" : "rows are alone in their class"));
+    notes.push_back(fmt::format("{} of {} {}: misses of recall@k, left out of MAP@R and R-precision", alone, rows.size(),
+                                gallery ? "queries have no image of their class in the gallery" : "rows are alone in their class"));
   if (!arguments.no_nmi && result.clustering.clusters < result.clusters_wanted)
-    notes.push_back(fmt::format("only {} distinct rows for {} classes, so only as many clusters", result.clustering.clusters,
-                                result.clusters_wanted));
+    notes.push_back(
+        fmt::format("only {} distinct rows for {} classes, so only as many clusters", result.clustering.clusters, result.clusters_wanted));
   result.note = fmt::format("{}", fmt::join(notes, "; "));
   return result;
 }

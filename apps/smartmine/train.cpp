@@ -146,9 +146,9 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
     events.on_epoch = [&, said = false](const Trial& trial, const EpochRecord& record) mutable {
       display.finish();
       if (record.epoch == 0 && std::exchange(said, true)) return;
-      print(trial_line(record.epoch == 0 ? "at the start"
-                                         : fmt::format("rate {:g}, epoch {} of {}", trial.learning_rate, record.epoch, trial.epochs),
-                       trial.score));
+      print(trial_line(
+          record.epoch == 0 ? "at the start" : fmt::format("rate {:g}, epoch {} of {}", trial.learning_rate, record.epoch, trial.epochs),
+          trial.score));
     };
   }
   const Choice choice = choose_settings(config, run, events, display.callback());

@@ -23,9 +23,7 @@ bool is_path(std::string_view name, std::string_view value) {
   return name == "data-root" || name == "weights" || (name == "backbone" && is_backbone_file(value));
 }
 
-std::string absolute(const std::string& path) {
-  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
-}
+std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string(); }
 
 }  // namespace
 

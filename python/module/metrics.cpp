@@ -79,9 +79,8 @@ nb::tuple mutual_information(const Labels& first, const Labels& second) {
 }  // namespace
 
 void bind_metrics(nb::module_& module) {
-  module.def("measure_retrieval", &measure, nb::arg("rows"), nb::arg("labels"), nb::arg("gallery").none(),
-             nb::arg("gallery_labels").none(), nb::arg("recall_at"), nb::arg("precision"),
-             nb::arg("threads"), nb::arg("progress").none());
+  module.def("measure_retrieval", &measure, nb::arg("rows"), nb::arg("labels"), nb::arg("gallery").none(), nb::arg("gallery_labels").none(),
+             nb::arg("recall_at"), nb::arg("precision"), nb::arg("threads"), nb::arg("progress").none());
   module.def("k_means", &cluster, nb::arg("rows"), nb::arg("clusters"), nb::arg("restarts"), nb::arg("max_iterations"),
              nb::arg("tolerance"), nb::arg("seed"), nb::arg("threads"), nb::arg("progress").none());
   module.def("normalized_mutual_information", &mutual_information, nb::arg("first"), nb::arg("second"));

@@ -84,7 +84,7 @@ NeighborLists longer_lists(const Rows& rows, std::span<const std::uint32_t> anch
   queries.reserve(anchors.size() * rows.dimension());
   for (const std::uint32_t anchor : anchors) queries.insert(queries.end(), rows[anchor], rows[anchor] + rows.dimension());
   NeighborResult found = NeighborIndex({.kind = IndexKind::kExact, .neighbors = neighbors + 1, .threads = threads})
-                                   .search(rows, Rows(queries.data(), anchors.size(), rows.dimension()), progress);
+                             .search(rows, Rows(queries.data(), anchors.size(), rows.dimension()), progress);
   NeighborLists lists(anchors.size(), neighbors);
   for (std::size_t i = 0; i < anchors.size(); ++i) {
     const auto ids = found.lists.ids(i);
@@ -212,20 +212,23 @@ void bind_mining(nb::module_& module) {
       .def_prop_ro("classes", [](const SharedLabels& self) { return self.index.classes(); })
       .def_prop_ro("anchors", [](const SharedLabels& self) { return self.index.anchors().size(); });
   nb::class_<KappaController>(module, "KappaController", "Keeps the training error at its target.")
-      .def("__init__",
-           [](KappaController* self, double target_error, double start, double min_kappa, double max_kappa, const std::string& fit) {
-             new (self) KappaController(
-                 {.target_error = target_error, .start = start, .min_kappa = min_kappa, .max_kappa = max_kappa, .fit = fit_named(fit)});
-           },
-           nb::kw_only(), nb::arg("target_error"), nb::arg("start"), nb::arg("min_kappa"), nb::arg("max_kappa"), nb::arg("fit"))
+      .def(
+          "__init__",
+          [](KappaController* self, double target_error, double start, double min_kappa, double max_kappa, const std::string& fit) {
+            new (self) KappaController(
+                {.target_error = target_error, .start = start, .min_kappa = min_kappa, .max_kappa = max_kappa, .fit = fit_named(fit)});
+          },
+          nb::kw_only(), nb::arg("target_error"), nb::arg("start"), nb::arg("min_kappa"), nb::arg("max_kappa"), nb::arg("fit"))
       .def_prop_ro("kappa", &KappaController::kappa)
       .def_prop_ro("explanation", &KappaController::explanation)
       .def("begin", &KappaController::begin, nb::arg("expected_error"))
       .def("observe", nb::overload_cast<double, double>(&KappaController::observe), nb::arg("training_error"), nb::arg("mined"))
       .def("save", &KappaController::save)
-      .def("load", [](KappaController& self, const std::string& state) { self.load(state); }, nb::arg("state"));
+      .def(
+          "load", [](KappaController& self, const std::string& state) { self.load(state); }, nb::arg("state"));
   module.def("mine", &mine, nb::arg("lists"), nb::arg("labels"), nb::arg("rows").none(), nb::arg("options"), nb::arg("progress").none());
-  module.def("check_miner_options", [](const nb::dict& given) { options_of(given).validate(); }, nb::arg("options"));
+  module.def(
+      "check_miner_options", [](const nb::dict& given) { options_of(given).validate(); }, nb::arg("options"));
   module.def("find_kappa", &search_kappa, nb::arg("lists"), nb::arg("labels"), nb::arg("options"), nb::arg("progress").none());
   module.attr("HARDLY_MINED") = kHardlyMined;
   module.def("build_batches", &make_batches, nb::arg("lists"), nb::arg("labels"), nb::arg("classes"), nb::arg("images_per_class"),

@@ -30,8 +30,8 @@ bool PythonProgress::report(const ProgressEvent& event) {
       if (PyErr_CheckSignals() != 0) nb::raise_python_error();
     }
     if (callable_.is_none()) return true;
-    const nb::object answer = callable_(nb::str(event.stage.data(), event.stage.size()), event.done, event.total,
-                                        nb::str(event.unit.data(), event.unit.size()));
+    const nb::object answer =
+        callable_(nb::str(event.stage.data(), event.stage.size()), event.done, event.total, nb::str(event.unit.data(), event.unit.size()));
     return answer.ptr() != Py_False;
   } catch (nb::python_error& error) {
     error_.emplace(std::move(error));

@@ -150,27 +150,31 @@ nb::dict to_dict(const NeighborStats& stats) {
 
 void bind_neighbors(nb::module_& module) {
   nb::class_<SharedLists>(module, "Lists", "Neighbour lists: ids and squared distances as arrays that share their memory.")
-      .def_prop_ro("ids",
-                   [](const SharedLists& self) {
-                     auto* ids = reinterpret_cast<std::int32_t*>(self.lists->all_ids().data());  // every id is below 2^31
-                     return to_numpy<2>(ids, {self.lists->size(), self.lists->neighbors()}, self.lists);
-                   },
-                   nb::rv_policy::automatic)
-      .def_prop_ro("distances",
-                   [](const SharedLists& self) {
-                     return to_numpy<2>(self.lists->all_distances().data(), {self.lists->size(), self.lists->neighbors()}, self.lists);
-                   },
-                   nb::rv_policy::automatic);
+      .def_prop_ro(
+          "ids",
+          [](const SharedLists& self) {
+            auto* ids = reinterpret_cast<std::int32_t*>(self.lists->all_ids().data());  // every id is below 2^31
+            return to_numpy<2>(ids, {self.lists->size(), self.lists->neighbors()}, self.lists);
+          },
+          nb::rv_policy::automatic)
+      .def_prop_ro(
+          "distances",
+          [](const SharedLists& self) {
+            return to_numpy<2>(self.lists->all_distances().data(), {self.lists->size(), self.lists->neighbors()}, self.lists);
+          },
+          nb::rv_policy::automatic);
   nb::class_<NeighborIndex>(module, "NeighborIndex", "Finds lists, and keeps the graph between calls if asked to.")
       .def("__init__", &make_index, nb::kw_only(), nb::arg("kind"), nb::arg("neighbors"), nb::arg("start"), nb::arg("recall"),
-           nb::arg("success_rate"), nb::arg("certify"), nb::arg("edge_candidates"), nb::arg("max_degree"), nb::arg("keep"),
-           nb::arg("seed"), nb::arg("threads"))
+           nb::arg("success_rate"), nb::arg("certify"), nb::arg("edge_candidates"), nb::arg("max_degree"), nb::arg("keep"), nb::arg("seed"),
+           nb::arg("threads"))
       .def("neighbors", &find_neighbors, nb::arg("rows"), nb::arg("seed"), nb::arg("progress").none())
       .def("search", &search_graph, nb::arg("rows"), nb::arg("queries"), nb::arg("neighbors"), nb::arg("budget"), nb::arg("threads"),
            nb::arg("progress").none())
       .def_prop_ro("has_graph", [](const NeighborIndex& self) { return self.graph() != nullptr; })
-      .def("save", [](const NeighborIndex& self, const std::string& path) { self.save(path); }, nb::arg("path"))
-      .def("load", [](NeighborIndex& self, const std::string& path) { self.load(path); }, nb::arg("path"));
+      .def(
+          "save", [](const NeighborIndex& self, const std::string& path) { self.save(path); }, nb::arg("path"))
+      .def(
+          "load", [](NeighborIndex& self, const std::string& path) { self.load(path); }, nb::arg("path"));
   module.def("search_exact", &search_exact, nb::arg("rows"), nb::arg("queries"), nb::arg("neighbors"), nb::arg("threads"),
              nb::arg("progress").none());
   module.def("given_lists", &given_lists, nb::arg("ids"), nb::arg("distances"));

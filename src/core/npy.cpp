@@ -193,9 +193,9 @@ NpyType type_of(const std::string& descr, const std::string& name) {
                                 printable(descr), code));
   }
   if (code.starts_with('U') || code.starts_with('S') || code == "O")
-    throw IoError(fmt::format(
-        "{}: the values are {} ({}), numbers are needed; labels become numbers by np.unique(labels, return_inverse=True)[1]", name,
-        code == "O" ? "Python objects" : "text", printable(descr)));
+    throw IoError(
+        fmt::format("{}: the values are {} ({}), numbers are needed; labels become numbers by np.unique(labels, return_inverse=True)[1]",
+                    name, code == "O" ? "Python objects" : "text", printable(descr)));
   throw IoError(fmt::format("{}: unsupported dtype {}, {}; convert with array.astype", name, printable(descr), kExpected));
 }
 

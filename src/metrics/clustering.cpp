@@ -94,8 +94,7 @@ class Run {
     piece_sums_.assign((rows_.size() + kPiece - 1) / kPiece, 0.0);
     centres_.reserve(options_.clusters * dimension_);
     add_centre(random.below(rows_.size()));
-    const double products =
-        static_cast<double>(rows_.size()) * static_cast<double>(dimension_) * static_cast<double>(options_.clusters);
+    const double products = static_cast<double>(rows_.size()) * static_cast<double>(dimension_) * static_cast<double>(options_.clusters);
     if (products >= kBatchedStart) return start_in_batches(random);
     while (clusters_ < options_.clusters) {
       if (clusters_ % kBlock == 0) tell();
@@ -226,8 +225,8 @@ class Run {
   // Centres as a scan wants them.
   struct Packed {
     std::vector<std::uint32_t> ids;
-    std::vector<float> mean;    // measured from the middle of the centres, where rounding is least
-    float longest = 0;          // squared, about the mean
+    std::vector<float> mean;  // measured from the middle of the centres, where rounding is least
+    float longest = 0;        // squared, about the mean
     Buffer<std::uint8_t> bytes;
 
     kernels::Packing packing() const { return {mean.data(), 1.0F, mean.size()}; }

@@ -7,7 +7,7 @@ namespace smartmine {
 
 FoundKappa find_kappa(const NeighborLists& lists, const LabelIndex& labels, const SmartMinerOptions& options, const Progress& progress) {
   constexpr double kLargest = 4;
-  constexpr std::size_t kTries = 21;      // down to 1/256
+  constexpr std::size_t kTries = 21;     // down to 1/256
   constexpr double kNearlyAsMany = 0.9;  // of the most that any of them mines
   std::vector<FoundKappa> tried;
   double most = 0;

@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "smartmine/core/error.h"
-#include "smartmine/run/backbone_traits.h"
 #include "smartmine/core/rows.h"
 #include "smartmine/model/googlenet.h"
 #include "smartmine/model/resnet.h"
 #include "smartmine/model/scripted_network.h"
 #include "smartmine/model/small_convnet.h"
+#include "smartmine/run/backbone_traits.h"
 
 namespace smartmine {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "report/paper_tables.h"
-#include "report/strays.h"
 #include "report/run_files.h"
+#include "report/strays.h"
 #include "smartmine/core/error.h"
 #include "smartmine/run/config.h"
 

@@ -27,7 +27,7 @@
 namespace smartmine {
 namespace {
 
-constexpr std::size_t kThumbnail = 32;     // pixels a side; a multiple of 16, so that JPEG does not smear one into the next
+constexpr std::size_t kThumbnail = 32;  // pixels a side; a multiple of 16, so that JPEG does not smear one into the next
 constexpr std::size_t kSheetColumns = 64;
 constexpr std::size_t kSheetImages = kSheetColumns * kSheetColumns;
 constexpr int kSheetQuality = 75;

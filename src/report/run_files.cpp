@@ -134,8 +134,7 @@ std::vector<Json> read_log(const std::filesystem::path& run, Problems& problems)
   LogFile file = read_log_file(path);
   std::vector<Json> log;
   for (LogLine& line : file.lines) log.push_back(std::move(line.json));
-  for (const BadLogLine& bad : file.bad)
-    problems.push_back(fmt::format("{}: line {}: {}; left out", path.string(), bad.number, bad.why));
+  for (const BadLogLine& bad : file.bad) problems.push_back(fmt::format("{}: line {}: {}; left out", path.string(), bad.number, bad.why));
   return log;
 }
 

@@ -124,8 +124,8 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   const double gain = best == nullptr ? 0 : best->score.value() - choice.untrained.value();
   if (best == nullptr || (pretrained && gain <= 0)) {
     choice.epochs = 0;
-    choice.reason = fmt::format("no training beats the weights it starts from on {} held-out classes, so these are kept",
-                                choice.held_out_classes);
+    choice.reason =
+        fmt::format("no training beats the weights it starts from on {} held-out classes, so these are kept", choice.held_out_classes);
     return;
   }
   // A trial is shorter than the training it stands for, which goes farther at any rate: of equals the slowest.

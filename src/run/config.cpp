@@ -19,7 +19,7 @@
 namespace smartmine {
 namespace {
 
-constexpr double kAdamRate = 1e-3;         // whatever the loss, for its scale cancels
+constexpr double kAdamRate = 1e-3;        // whatever the loss, for its scale cancels
 constexpr double kPretrainedAdam = 0.05;  // times that
 
 const auto check = [](const Setting& setting, const auto& value) { check_value(setting, value); };

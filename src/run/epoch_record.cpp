@@ -123,8 +123,7 @@ std::string to_json_line(const EpochRecord& record) {
     add_distances(mining, "negative", record.mining->negative_distances);
     json["mining"] = std::move(mining);
   }
-  if (record.grouping)
-    visit_grouping(*record.grouping, [&](const char* name, const auto& value) { json["grouping"][name] = value; });
+  if (record.grouping) visit_grouping(*record.grouping, [&](const char* name, const auto& value) { json["grouping"][name] = value; });
   if (record.metrics) {
     Json metrics;
     visit_metrics(*record.metrics, [&](const char* name, double value) { metrics[name] = value; });

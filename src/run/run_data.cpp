@@ -7,9 +7,8 @@ namespace smartmine {
 DataSplits load_run_data(const RunConfig& config) {
   DataSplits splits = load_dataset(config.data.dataset, config.data.root);
   if (config.data.validation_classes > 0)
-    splits = hold_out_classes(std::move(splits), {.classes = config.data.validation_classes,
-                                                  .block = config.data.validation_block,
-                                                  .seed = config.compute.seed});
+    splits = hold_out_classes(
+        std::move(splits), {.classes = config.data.validation_classes, .block = config.data.validation_block, .seed = config.compute.seed});
   return splits;
 }
 

@@ -32,9 +32,8 @@ bool allows(const Range& range, double value) {
 }
 
 std::string whole_words(const Range& range) {
-  return std::isinf(range.low) || std::isinf(range.high)
-             ? fmt::format("a whole number, {}", words_of(range))
-             : fmt::format("a whole number from {:.0f} to {:.0f}", range.low, range.high);
+  return std::isinf(range.low) || std::isinf(range.high) ? fmt::format("a whole number, {}", words_of(range))
+                                                         : fmt::format("a whole number from {:.0f} to {:.0f}", range.low, range.high);
 }
 
 [[noreturn]] void refuse(const Setting& setting, const std::string& value, const std::string& allowed) {

@@ -74,14 +74,13 @@ EpochPlan neighbor_plan(const PlanInput& input) {
   const auto images = static_cast<std::size_t>(config.system.images_per_class);
   const bool near = input.lists != nullptr;
   const NeighborLists none;
-  ClassBatches batches =
-      build_batches(near ? *input.lists : none, input.labels,
-                    {.classes = std::max<std::size_t>(2, batch_images(input) / images),
-                     .images_per_class = images,
-                     .near_share = near ? std::min(1.0, config.mining.mined_fraction / std::max(1.0, input.kappa)) : 0,
-                     .rounds = 3 * static_cast<std::size_t>(config.system.triplets_per_anchor),
-                     .duplicate_distance = config.mining.duplicate_distance,
-                     .seed = epoch_seed(config.compute.seed, kNeighborBatches, input.epoch)});
+  ClassBatches batches = build_batches(near ? *input.lists : none, input.labels,
+                                       {.classes = std::max<std::size_t>(2, batch_images(input) / images),
+                                        .images_per_class = images,
+                                        .near_share = near ? std::min(1.0, config.mining.mined_fraction / std::max(1.0, input.kappa)) : 0,
+                                        .rounds = 3 * static_cast<std::size_t>(config.system.triplets_per_anchor),
+                                        .duplicate_distance = config.mining.duplicate_distance,
+                                        .seed = epoch_seed(config.compute.seed, kNeighborBatches, input.epoch)});
   EpochPlan plan;
   plan.items = std::move(batches.items);
   plan.batch_items = batches.batch_items;

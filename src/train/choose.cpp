@@ -21,11 +21,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kRateStep = 5;            // between rates that are tried
-constexpr std::int64_t kTrialShare = 4;    // a trial has a quarter of the epochs
-constexpr double kMostCost = 0.5;          // of the training's: what all trials may come to
+constexpr double kRateStep = 5;             // between rates that are tried
+constexpr std::int64_t kTrialShare = 4;     // a trial has a quarter of the epochs
+constexpr double kMostCost = 0.5;           // of the training's: what all trials may come to
 constexpr std::int64_t kLeastQueries = 60;  // fewer tell nothing
-constexpr std::int64_t kMostEpochs = 60;   // however long the budget
+constexpr std::int64_t kMostEpochs = 60;    // however long the budget
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -164,9 +164,8 @@ class Chooser {
   void try_beyond() {
     const auto better = [](const Trial& a, const Trial& b) { return a.score.value() < b.score.value(); };
     const Trial best = *std::max_element(choice_.trials.begin(), choice_.trials.end(), better);
-    const auto [low, high] = std::minmax_element(choice_.trials.begin(), choice_.trials.end(), [](const Trial& a, const Trial& b) {
-      return a.learning_rate < b.learning_rate;
-    });
+    const auto [low, high] = std::minmax_element(choice_.trials.begin(), choice_.trials.end(),
+                                                 [](const Trial& a, const Trial& b) { return a.learning_rate < b.learning_rate; });
     const bool up = best.learning_rate == high->learning_rate;
     if (!up && best.learning_rate != low->learning_rate) return;
     const double to_come = 1 + 2 * static_cast<double>(trial_epochs() - 1);

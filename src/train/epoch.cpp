@@ -139,8 +139,7 @@ Evaluation evaluate(const Epoch& epoch, Optimizer& optimizer) {
 torch::Tensor embed_items(const Epoch& epoch, std::span<const std::uint32_t> items) {
   const torch::NoGradGuard no_grad;
   epoch.network.model->eval();
-  return epoch.network.model->forward(
-      epoch.network.augmenter.evaluation(epoch.data.training.images->get(items), epoch.network.type));
+  return epoch.network.model->forward(epoch.network.augmenter.evaluation(epoch.data.training.images->get(items), epoch.network.type));
 }
 
 Timed::Timed(EpochRecord& record, const char* stage) : record_(record), stage_(stage), begin_(now_in_seconds()) {}

@@ -30,8 +30,7 @@ RetrievalMetrics measure_embeddings(const Rows& rows, std::span<const std::int64
                                     const std::string& split, const Progress& progress) {
   const auto threads = static_cast<unsigned>(compute.threads);
   const RetrievalResult retrieval = measure_retrieval(rows, labels, {.threads = threads}, progress);
-  const KMeansResult clusters =
-      k_means(rows, {.clusters = retrieval.stats.classes, .seed = compute.seed, .threads = threads}, progress);
+  const KMeansResult clusters = k_means(rows, {.clusters = retrieval.stats.classes, .seed = compute.seed, .threads = threads}, progress);
   const NormalizedMutualInformation nmi = normalized_mutual_information(labels, clusters.assignments);
   return {.split = split,
           .recall_at_1 = retrieval.recall[0],

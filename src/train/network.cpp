@@ -60,7 +60,7 @@ std::shared_ptr<EmbeddingModel> prepare_model(const RunConfig& config, const tor
 AugmentOptions augmentation(const RunConfig& config) {
   return {.crop = config.data.crop == "resized"  ? Crop::kRandomResized
                   : config.data.crop == "random" ? Crop::kRandom
-                                            : Crop::kCentre,
+                                                 : Crop::kCentre,
           .min_area = config.data.min_area,
           .max_aspect = config.data.max_aspect,
           .evaluation_size = config.model.evaluation_size.value_or(0),
@@ -162,7 +162,7 @@ std::string Network::start_new_layer(const RunConfig& config, DeviceImages& imag
       images, width, [this](const torch::Tensor& x) { return model->backbone().forward(x); }, progress, "features");
   try {
     model->set_new_layer(config.model.new_layer_start == "discriminants" ? discriminants(features, labels, config.model.embedding_dim)
-                                                                   : principal_components(features, config.model.embedding_dim));
+                                                                         : principal_components(features, config.model.embedding_dim));
   } catch (const InvalidArgument& error) {
     if (chosen) throw InvalidArgument(fmt::format("{}; new-layer-start must be random here", error.what()));
     return fmt::format("the new layer starts at random: {}", error.what());

@@ -11,8 +11,8 @@
 #include "smartmine/core/progress.h"
 #include "smartmine/data/image_store.h"
 #include "smartmine/model/embedding_model.h"
-#include "smartmine/train/augment.h"
 #include "smartmine/run/config.h"
+#include "smartmine/train/augment.h"
 
 namespace smartmine {
 

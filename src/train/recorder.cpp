@@ -56,8 +56,7 @@ EpochPlan load_plan(const std::filesystem::path& file, const TrainState& state, 
 
 }  // namespace
 
-Recorder::Recorder(RunDirectory& run, const RunConfig& config)
-    : run_(run), config_(config), lock_(run.lock()), files_(run.report_path()) {}
+Recorder::Recorder(RunDirectory& run, const RunConfig& config) : run_(run), config_(config), lock_(run.lock()), files_(run.report_path()) {}
 
 void Recorder::keep_images(const LoadedData& data) {
   if (data.evaluation) files_.save_images(data.evaluation->dataset());
@@ -135,8 +134,8 @@ void load_checkpoint(const std::filesystem::path& folder, const Network& network
   kept.optimizer->swap_average();
   if (std::filesystem::exists(folder / kGraphFile)) kept.index.load(folder / kGraphFile);
   if (saved.in_epoch)
-    kept.under_way = EpochUnderWay{
-        .plan = load_plan(folder / kPlan, saved, labels), .record = std::move(record), .next_step = saved.next_step};
+    kept.under_way =
+        EpochUnderWay{.plan = load_plan(folder / kPlan, saved, labels), .record = std::move(record), .next_step = saved.next_step};
   kept.state = saved;
 }
 

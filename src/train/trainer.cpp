@@ -94,8 +94,7 @@ Trainer::Work::Work(const RunConfig& config, RunDirectory& run, const System& sy
   kept_.state.label_hash = hash_of(data_.training.dataset().labels());
   const auto checkpoint = find_checkpoint(run.checkpoint_path());
   if (checkpoint.empty()) {  // before the optimizer, which may keep an average from here on
-    const std::string note =
-        network_.start_new_layer(config_, *data_.training.images, data_.training.dataset().labels(), progress_);
+    const std::string note = network_.start_new_layer(config_, *data_.training.images, data_.training.dataset().labels(), progress_);
     if (!note.empty()) data_.notes.push_back(note);
   }
   kept_.optimizer = make_optimizer(*network_.model, config_.schedule);

@@ -204,7 +204,7 @@ TEST_F(Eval, SearchesAGalleryApartAtAnyK) {
   write_matrix(folder_ / "g.npy", {values_.begin() + cut, values_.end()}, kRows - kQueries, kDimension);
   write_int64(folder_ / "ql.npy", {labels_.begin(), labels_.begin() + kQueries});
   write_int64(folder_ / "gl.npy", {labels_.begin() + kQueries, labels_.end()});
-  const std::vector<std::string> apart = {"eval",      "--embeddings",    folder_ / "q.npy",     "--labels", folder_ / "ql.npy",
+  const std::vector<std::string> apart = {"eval",      "--embeddings",    folder_ / "q.npy",  "--labels",        folder_ / "ql.npy",
                                           "--gallery", folder_ / "g.npy", "--gallery-labels", folder_ / "gl.npy"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), apart.begin(), apart.end());

@@ -36,8 +36,8 @@ struct Outcome {
 
 struct Surroundings {
   std::map<std::string, std::string> environment = {};  ///< Added to this process's.
-  std::uint64_t most_bytes_per_file = 0;           ///< 0: no limit.
-  std::string out = {};                            ///< Where stdout goes; empty: into Outcome.
+  std::uint64_t most_bytes_per_file = 0;                ///< 0: no limit.
+  std::string out = {};                                 ///< Where stdout goes; empty: into Outcome.
 };
 
 /// A program under way.

@@ -97,8 +97,8 @@ TEST_F(Report, RefusesBadInputInOneLine) {
 
 TEST_F(Report, StepsOverWhatIsNoRunAmongSeveral) {
   write_text(folder_ / "notes.txt", "a note");
-  const Outcome outcome = smartmine({"report", folder_ / "run", folder_ / "notes.txt", "--no-map", "--template", folder_ / "page.html",
-                                     "--output", folder_ / "r.html"});
+  const Outcome outcome = smartmine(
+      {"report", folder_ / "run", folder_ / "notes.txt", "--no-map", "--template", folder_ / "page.html", "--output", folder_ / "r.html"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("notes.txt: not the folder of a run: it has no config.toml; left out"));
 }

@@ -294,7 +294,7 @@ void save_mat(const fs::path& path, const std::string& path_field, const std::ve
     for (std::size_t i = 0; i < annotations.size(); ++i) {
       const int label = annotations[i].label;
       values.insert(values.end(), {mat_double(7), mat_text(annotations[i].path),
-                                   label == 0     ? mat_nothing()
+                                   label == 0   ? mat_nothing()
                                    : i % 2 == 0 ? mat_byte(static_cast<std::uint8_t>(label))
                                                 : mat_double(label)});
     }
@@ -377,9 +377,7 @@ TEST(MatFile, ReadsWhatItKnowsAndPassesOverTheRest) {
 }
 
 TEST(MatFile, SaysWhyAFileIsOfNoUse) {
-  const auto why = [](std::string file) {
-    return io_error([&] { read_mat_variable(std::as_bytes(std::span(file)), "names", "x.mat"); });
-  };
+  const auto why = [](std::string file) { return io_error([&] { read_mat_variable(std::as_bytes(std::span(file)), "names", "x.mat"); }); };
   std::string newer = mat_file(""), foreign = mat_file("");
   newer[125] = 2;
   std::swap(foreign[126], foreign[127]);

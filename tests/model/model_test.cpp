@@ -177,7 +177,8 @@ TEST(EmbeddingModel, EveryParameterOfASmallNetworkGetsAGradient) {
 
 TEST(EmbeddingModel, NamesBadOptions) {
   const auto made = [](ModelOptions options) { return [options] { make_model(options); }; };
-  EXPECT_THAT(made({.backbone = "resnet"}), ThrowsMessage<InvalidArgument>(AllOf(HasSubstr("'resnet'"), HasSubstr("googlenet, resnet18, resnet50, small"))));
+  EXPECT_THAT(made({.backbone = "resnet"}),
+              ThrowsMessage<InvalidArgument>(AllOf(HasSubstr("'resnet'"), HasSubstr("googlenet, resnet18, resnet50, small"))));
   EXPECT_THAT(made({.embedding_dimension = 0}), ThrowsMessage<InvalidArgument>(HasSubstr("embedding_dimension is 0")));
   EXPECT_THAT(made({.dropout = 1}), ThrowsMessage<InvalidArgument>(HasSubstr("dropout is 1")));
   EXPECT_THAT(made({.dropout = std::nan("")}), ThrowsMessage<InvalidArgument>(HasSubstr("dropout is nan")));

@@ -308,7 +308,10 @@ TEST_F(Checkpoint, RefusesArchivesThatAreDamaged) {
 
 /// What torch.save wrote before PyTorch 1.6, by hand: five pickles and the storages.
 std::string old_file(const std::string& state, const std::string& keys, const std::string& storages) {
-  const std::string magic("\x80\x02\x8a\nl\xfc\x9c" "F\xf9 j\xa8P\x19.", 15);
+  const std::string magic(
+      "\x80\x02\x8a\nl\xfc\x9c"
+      "F\xf9 j\xa8P\x19.",
+      15);
   const std::string version("\x80\x02M\xe9\x03.", 6);
   const std::string machine = Pickle().raw("}").text("little_endian").raw("\x88s.").bytes;
   return magic + version + machine + state + keys + storages;

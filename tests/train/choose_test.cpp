@@ -156,9 +156,8 @@ TEST_F(Choosing, FitsEpochsIntoTheBudget) {
   config_.schedule.epochs = 1;
   // An hour is more than enough for many epochs of these; nothing is trained at the end, so this stays quick.
   std::int64_t most = 0;
-  const Choice choice = choose_settings(config_, run, {.on_begin = {}, .on_epoch = [&](const Trial& trial, const EpochRecord&) {
-                                                         most = std::max(most, trial.epochs);
-                                                       }});
+  const Choice choice = choose_settings(
+      config_, run, {.on_begin = {}, .on_epoch = [&](const Trial& trial, const EpochRecord&) { most = std::max(most, trial.epochs); }});
   EXPECT_GT(most, 1);
   EXPECT_EQ(choice.epochs == 0 || choice.epochs > 8, true) << choice.epochs;
 }

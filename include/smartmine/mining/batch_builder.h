@@ -11,12 +11,12 @@ namespace smartmine {
 
 /// Options of batches made of classes that lie near each other.
 struct BatchBuilderOptions {
-  std::size_t classes = 24;         ///< Of a batch; at most those there are. At least 2.
+  std::size_t classes = 24;          ///< Of a batch; at most those there are. At least 2.
   std::size_t images_per_class = 4;  ///< At least 2.
-  double near_share = 1;  ///< Of a batch's classes behind the first, those chosen by the lists; the others are drawn. From 0 to 1.
-  std::size_t rounds = 1;           ///< How often every point comes round. At least 1.
-  std::size_t negatives = 16;       ///< Nearest points of other classes that a point votes for. At least 1.
-  double duplicate_distance = 0;    ///< Points nearer (squared) than this, or at 0, are copies and get no vote. At least 0.
+  double near_share = 1;          ///< Of a batch's classes behind the first, those chosen by the lists; the others are drawn. From 0 to 1.
+  std::size_t rounds = 1;         ///< How often every point comes round. At least 1.
+  std::size_t negatives = 16;     ///< Nearest points of other classes that a point votes for. At least 1.
+  double duplicate_distance = 0;  ///< Points nearer (squared) than this, or at 0, are copies and get no vote. At least 0.
   std::uint64_t seed = 1;
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
@@ -33,9 +33,7 @@ struct BatchStats {
   double seconds = 0;
 
   /// Share of the groups behind the first of each batch that the lists chose.
-  double near_share() const {
-    return groups <= batches ? 0 : static_cast<double>(near_groups) / static_cast<double>(groups - batches);
-  }
+  double near_share() const { return groups <= batches ? 0 : static_cast<double>(near_groups) / static_cast<double>(groups - batches); }
 };
 
 /// Batches, one after the other, as indices of points; within a batch, class after class.

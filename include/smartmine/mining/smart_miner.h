@@ -65,8 +65,8 @@ class SmartMiner {
 
 /// A kappa for lists and labels that nobody has one for yet.
 struct FoundKappa {
-  double kappa = 0;         ///< The largest of 4, 2.83, 2, 1.41, ... that mines nearly as many triplets as any of them.
-  double mined_share = 0;   ///< Of its triplets; 0: none of them mines anything.
+  double kappa = 0;        ///< The largest of 4, 2.83, 2, 1.41, ... that mines nearly as many triplets as any of them.
+  double mined_share = 0;  ///< Of its triplets; 0: none of them mines anything.
 };
 
 /// Tries kappas from 4 down to 1/256, each half a power of two below the last, with the other options as they are, but no longer lists.

@@ -76,8 +76,7 @@ struct MiningStats {
 
   /// Share of the triplets whose negative came from a list; 0 without any.
   double mined_share() const {
-    return triplets == 0 ? 0
-                         : static_cast<double>(mined + mined_outside_positive + mined_nearer_positive) / static_cast<double>(triplets);
+    return triplets == 0 ? 0 : static_cast<double>(mined + mined_outside_positive + mined_nearer_positive) / static_cast<double>(triplets);
   }
 };
 

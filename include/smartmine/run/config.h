@@ -44,7 +44,7 @@ struct NetworkOptions {
   std::string pooling = "average";       ///< Of the last layer of googlenet and ResNets: average, max or both.
   std::string input_mean;                ///< Of ResNets and files: what is taken off values from 0 to 1, red first. Empty: ImageNet's.
   std::string input_deviation;           ///< What they are divided by then.
-  std::optional<std::int64_t> input_size;       ///< Side of what the network sees; the backbone's own.
+  std::optional<std::int64_t> input_size;  ///< Side of what the network sees; the backbone's own.
   std::optional<std::int64_t> image_size;  ///< Side that images are scaled to before cropping; 9/8 of input_size, for photos at least 256.
   std::optional<std::int64_t> evaluation_size;  ///< Side of the centre crop to measure and to mine on; input_size. Others: not for small.
   std::optional<std::int64_t> channels;         ///< 1: grey, 3: colour; grey for characters, else colour.

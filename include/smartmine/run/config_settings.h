@@ -50,8 +50,7 @@ void visit_model_settings(Options& o, const Visit& visit) {
                 "differ); auto: components with --weights, else random",
                 Range::one_of({"auto", "random", "components", "discriminants"})},
         o.new_layer_start);
-  visit(Setting{"batch-norm",
-                "Of ResNets and files in training: frozen (as pretrained) or batch (learnt anew); auto: frozen if pretrained",
+  visit(Setting{"batch-norm", "Of ResNets and files in training: frozen (as pretrained) or batch (learnt anew); auto: frozen if pretrained",
                 Range::one_of({"auto", "frozen", "batch"})},
         o.batch_norm);
   visit(Setting{"pooling", "Of the last layer of googlenet and ResNets: average, max or both (their sum)",

@@ -68,11 +68,11 @@ struct EpochRecord {
   double loss_sum = 0;                           ///< Over the steps that were not skipped.
   std::map<std::string, double> loss_part_sums;  ///< Likewise, of what the loss is the sum of; empty: it is one piece.
   std::optional<DistanceCounts> distances;       ///< Of systems with triplets, likewise.
-  double spread = 0;            ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
-  double learning_rate = 0;     ///< In the middle of the epoch, where it changes with every step.
-  std::optional<double> kappa;  ///< Of epochs that mined.
+  double spread = 0;                   ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.
+  double learning_rate = 0;            ///< In the middle of the epoch, where it changes with every step.
+  std::optional<double> kappa;         ///< Of epochs that mined.
   std::optional<double> target_error;  ///< Of epochs whose kappa a controller set: what it aimed at.
-  std::string kappa_reason;     ///< How it came about, in words; empty if it was set.
+  std::string kappa_reason;            ///< How it came about, in words; empty if it was set.
   std::optional<MiningStats> mining;
   std::optional<BatchStats> grouping;  ///< Of systems that put near classes into one batch.
   std::optional<ListRecord> lists;

@@ -14,8 +14,8 @@ namespace smartmine {
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool above_low = false;   ///< The low end itself is not allowed.
-  bool below_high = false;  ///< Nor is the high one.
+  bool above_low = false;               ///< The low end itself is not allowed.
+  bool below_high = false;              ///< Nor is the high one.
   std::vector<std::string> names = {};  ///< Allowed texts; empty: any.
 
   static Range from(double low, double high = std::numeric_limits<double>::infinity()) { return {.low = low, .high = high}; }

@@ -13,8 +13,8 @@ namespace smartmine {
 
 /// What a choice tells while it is made.
 struct ChoiceEvents {
-  std::function<void(const Choice& choice)> on_begin;                               ///< What is held out is known.
-  std::function<void(const Trial& trial, const EpochRecord& record)> on_epoch;      ///< Of a trial; epoch 0 is the start.
+  std::function<void(const Choice& choice)> on_begin;                           ///< What is held out is known.
+  std::function<void(const Trial& trial, const EpochRecord& record)> on_epoch;  ///< Of a trial; epoch 0 is the start.
 };
 
 /// Finds out on training classes that it holds out how fast to learn, and whether training helps at all. Tries a few rates for an epoch
