@@ -133,28 +133,6 @@ std::string disagreement(const MineArguments& arguments, const NeighborLists& li
   return {};
 }
 
-// Longer lists of a few anchors by exact search. The anchor is found too, unless its duplicates fill the list.
-NeighborLists longer_lists(const Rows& rows, std::span<const std::uint32_t> anchors, std::size_t neighbors, unsigned threads,
-                           const Progress& progress, std::uint64_t& computations) {
-  std::vector<float> queries;
-  queries.reserve(anchors.size() * rows.dimension());
-  for (const std::uint32_t anchor : anchors) queries.insert(queries.end(), rows[anchor], rows[anchor] + rows.dimension());
-  const NeighborResult found = NeighborIndex({.kind = IndexKind::kExact, .neighbors = neighbors + 1, .threads = threads})
-                                   .search(rows, Rows(queries.data(), anchors.size(), rows.dimension()), progress);
-  computations += found.stats.distance_computations;
-  NeighborLists lists(anchors.size(), neighbors);
-  for (std::size_t i = 0; i < anchors.size(); ++i) {
-    const auto ids = found.lists.ids(i);
-    const auto distances = found.lists.distances(i);
-    for (std::size_t from = 0, to = 0; to < neighbors; ++from) {
-      if (ids[from] == anchors[i]) continue;
-      lists.ids(i)[to] = ids[from];
-      lists.distances(i)[to++] = distances[from];
-    }
-  }
-  return lists;
-}
-
 void write(const MineArguments& arguments, const MiningRun& run) {
   std::vector<std::int64_t> values;
   values.reserve(3 * run.mined.triplets.size());
@@ -261,10 +239,10 @@ void run_mine(const MineArguments& arguments) {
   if (arguments.longer_lists)
     options.longer_lists = [&](std::span<const std::uint32_t> anchors, std::size_t neighbors) {
       const auto begin = Clock::now();
-      NeighborLists lists =
-          longer_lists(*inputs.rows(), anchors, neighbors, options.threads, progress, run.neighbors.stats.distance_computations);
+      NeighborResult found = lists_of_some(*inputs.rows(), anchors, neighbors, options.threads, progress);
+      run.neighbors.stats.distance_computations += found.stats.distance_computations;
       run.longer_lists_seconds += seconds_since(begin);
-      return lists;
+      return std::move(found.lists);
     };
   const auto search = [&] {
     const auto begin = Clock::now();

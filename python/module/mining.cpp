@@ -77,28 +77,6 @@ struct SharedLabels {
   LabelIndex index;
 };
 
-/// Longer lists of a few anchors by exact search. The anchor is found too, unless its duplicates fill the list.
-NeighborLists longer_lists(const Rows& rows, std::span<const std::uint32_t> anchors, std::size_t neighbors, unsigned threads,
-                           const Progress& progress, NeighborStats& stats) {
-  std::vector<float> queries;
-  queries.reserve(anchors.size() * rows.dimension());
-  for (const std::uint32_t anchor : anchors) queries.insert(queries.end(), rows[anchor], rows[anchor] + rows.dimension());
-  NeighborResult found = NeighborIndex({.kind = IndexKind::kExact, .neighbors = neighbors + 1, .threads = threads})
-                             .search(rows, Rows(queries.data(), anchors.size(), rows.dimension()), progress);
-  NeighborLists lists(anchors.size(), neighbors);
-  for (std::size_t i = 0; i < anchors.size(); ++i) {
-    const auto ids = found.lists.ids(i);
-    const auto distances = found.lists.distances(i);
-    for (std::size_t from = 0, to = 0; to < neighbors; ++from) {
-      if (ids[from] == anchors[i]) continue;
-      lists.ids(i)[to] = ids[from];
-      lists.distances(i)[to++] = distances[from];
-    }
-  }
-  stats = std::move(found.stats);
-  return lists;
-}
-
 SmartMinerOptions options_of(const nb::dict& given) {
   SmartMinerOptions options;
   options.kappa = nb::cast<double>(given["kappa"]);
@@ -128,11 +106,10 @@ nb::tuple mine(const SharedLists& lists, const SharedLabels& labels, const std::
   const MinedTriplets mined = run_released(progress, [&](const Progress& report) {
     if (longer && rows)
       options.longer_lists = [&](std::span<const std::uint32_t> anchors, std::size_t neighbors) {
-        NeighborStats stats;
-        NeighborLists found = longer_lists(*rows, anchors, neighbors, options.threads, report, stats);
-        computations += stats.distance_computations;
-        seconds += stats.seconds;
-        return found;
+        NeighborResult found = lists_of_some(*rows, anchors, neighbors, options.threads, report);
+        computations += found.stats.distance_computations;
+        seconds += found.stats.seconds;
+        return std::move(found.lists);
       };
     return SmartMiner(options).select(*lists.lists, labels.index, rows ? &*rows : nullptr, report);
   });

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 #include "smartmine/core/error.h"
 #include "smartmine/graph/exact_knn.h"
@@ -69,6 +70,27 @@ void NeighborIndex::save(const std::filesystem::path& path) const {
 }
 
 void NeighborIndex::load(const std::filesystem::path& path) { graph_ = Fanng::load(path); }
+
+NeighborResult lists_of_some(const Rows& rows, std::span<const std::uint32_t> points, std::size_t neighbors, unsigned threads,
+                             const Progress& progress) {
+  std::vector<float> queries;
+  queries.reserve(points.size() * rows.dimension());
+  for (const std::uint32_t point : points) queries.insert(queries.end(), rows[point], rows[point] + rows.dimension());
+  // One more than needed: the point is found too, unless its duplicates fill the list.
+  NeighborResult found = ExactKnn({.neighbors = neighbors + 1, .threads = threads})
+                             .search(rows, Rows(queries.data(), points.size(), rows.dimension()), progress);
+  NeighborLists lists(points.size(), neighbors);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto ids = found.lists.ids(i);
+    const auto distances = found.lists.distances(i);
+    for (std::size_t from = 0, to = 0; to < neighbors; ++from) {
+      if (ids[from] == points[i]) continue;
+      lists.ids(i)[to] = ids[from];
+      lists.distances(i)[to++] = distances[from];
+    }
+  }
+  return {std::move(lists), std::move(found.stats)};
+}
 
 IndexKind choose_index(IndexKind asked, const IndexTask& task) {
   // Measured on the CPU at dimension 64 with lists of 100 (docs/results.md): exact search and the graph take equally long at about 20,000

@@ -21,7 +21,7 @@
 #include "smartmine/core/random.h"
 #include "smartmine/data/data_uri.h"
 #include "smartmine/data/image.h"
-#include "smartmine/graph/exact_knn.h"
+#include "smartmine/graph/neighbor_index.h"
 #include "smartmine/run/system_traits.h"
 
 namespace smartmine {
@@ -126,7 +126,9 @@ std::size_t neighbors_for_map(std::size_t points, const PageOptions& options) {
 }
 
 NeighborLists lists_of(const Rows& rows, std::size_t neighbors, const PageOptions& options, const Progress& progress) {
-  return ExactKnn({.neighbors = std::min(neighbors, rows.size() - 1), .threads = options.tsne.threads}).neighbors(rows, progress).lists;
+  return NeighborIndex({.kind = IndexKind::kExact, .neighbors = std::min(neighbors, rows.size() - 1), .threads = options.tsne.threads})
+      .neighbors(rows, progress)
+      .lists;
 }
 
 void find_neighbors(ReadRun& run, const PageOptions& options, const Progress& progress) {

@@ -162,5 +162,18 @@ TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
   EXPECT_EQ(chosen(IndexKind::kFanng, 2, 1, true), IndexKind::kFanng);
 }
 
+TEST(NeighborIndexes, ListsOfSomeRowsAreThoseOfAll) {
+  std::vector<float> values;
+  for (int i = 0; i < 60; ++i) values.push_back(static_cast<float>(i / 3));  // every point three times
+  const Rows rows(values.data(), 60, 1);
+  const NeighborLists all = ExactKnn({.neighbors = 7, .threads = 1}).neighbors(rows).lists;
+  const std::vector<std::uint32_t> some = {59, 0, 31};
+  const NeighborLists lists = lists_of_some(rows, some, 7, 1).lists;
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    EXPECT_THAT(lists.distances(i), ::testing::ElementsAreArray(all.distances(some[i])));
+    EXPECT_THAT(lists.ids(i), ::testing::Not(::testing::Contains(some[i])));
+  }
+}
+
 }  // namespace
 }  // namespace smartmine

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
@@ -80,6 +81,11 @@ class NeighborIndex {
   NeighborIndexOptions options_;
   std::optional<Fanng> graph_;
 };
+
+/// Exact lists of some of the rows, without these themselves: of `points[i]` the i-th. Throws InvalidArgument for bad rows or more
+/// neighbours than other rows, Cancelled if `progress` says so.
+NeighborResult lists_of_some(const Rows& rows, std::span<const std::uint32_t> points, std::size_t neighbors, unsigned threads = 0,
+                             const Progress& progress = {});
 
 /// What an index is chosen by.
 struct IndexTask {
