@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,22 @@ FanngOptions graph_options(const NeighborIndexOptions& options) {
           .refreshable = options.keep_graph};
 }
 
+/// Holds some lists of a device against exact ones: its arithmetic is its own. An entry is right if it is as near as the last true one.
+void measure_recall(const Rows& rows, unsigned threads, NeighborResult& found) {
+  constexpr std::size_t kPoints = 100;
+  constexpr float kRounding = 1e-5F;
+  const std::size_t neighbors = found.lists.neighbors(), count = std::min(kPoints, rows.size());
+  std::vector<std::uint32_t> points(count);
+  for (std::size_t i = 0; i < count; ++i) points[i] = static_cast<std::uint32_t>(i * rows.size() / count);
+  const NeighborLists truth = lists_of_some(rows, points, neighbors, threads).lists;
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    for (const float distance : found.lists.distances(points[i]))
+      right += distance <= truth.distances(i)[neighbors - 1] * (1 + kRounding) + kRounding;
+  found.stats.recall = static_cast<double>(right) / static_cast<double>(count * neighbors);
+  found.stats.recall_sample = count;
+}
+
 }  // namespace
 
 void NeighborIndexOptions::validate() const { graph_options(*this).validate(); }
@@ -39,7 +56,10 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
   NeighborResult found;
   switch (choose_index(options_.kind, {rows.size(), rows.dimension(), options_.neighbors, device})) {
     case IndexKind::kDevice:
+      check_rows(rows, options_.threads);  // what is not finite would be ordered anyhow there
       found = call.device(rows, options_.neighbors, progress);
+      measure_recall(rows, options_.threads, found);
+      found.stats.recall_reached = found.stats.recall >= options_.recall_target;
       break;
     case IndexKind::kExact:
       found = ExactKnn({.neighbors = options_.neighbors, .threads = options_.threads}).neighbors(rows, progress);

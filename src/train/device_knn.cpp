@@ -32,7 +32,8 @@ NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t nei
   if (k < 1 || k >= size) throw InvalidArgument("neighbors must be from 1 to the number of rows minus 1");
   constexpr std::int64_t kScores = std::int64_t{1} << 27;       // most values of a chunk's scores
   constexpr std::int64_t kDifferences = std::int64_t{1} << 28;  // and of its differences
-  const std::int64_t chunk = std::max<std::int64_t>(1, std::min({size, kScores / size, kDifferences / (k * dimension)}));
+  const std::int64_t chunk = std::max<std::int64_t>(1, std::min({size, kScores / size, kDifferences / ((k + k / 8 + 8) * dimension)}));
+  const std::int64_t wanted = std::min(size - 1, k + k / 8 + 8);  // products blur: some more than asked for are measured
   const torch::Tensor squares = embeddings.pow(2).sum(1);
   NeighborResult result;
   result.lists = NeighborLists(static_cast<std::size_t>(size), neighbors);
@@ -41,12 +42,12 @@ NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t nei
     const torch::Tensor queries = embeddings.narrow(0, first, rows);
     torch::Tensor scores = torch::addmm(squares.unsqueeze(0), queries, embeddings.t(), 1, -2);  // the query's own square shifts all alike
     scores.diagonal(first).fill_(std::numeric_limits<float>::infinity());                       // itself
-    torch::Tensor ids = std::get<0>(std::get<1>(scores.topk(k, 1, /*largest=*/false, /*sorted=*/false)).sort(1));
-    const torch::Tensor found = embeddings.index_select(0, ids.reshape({-1})).view({rows, k, dimension});
+    torch::Tensor ids = std::get<0>(std::get<1>(scores.topk(wanted, 1, /*largest=*/false, /*sorted=*/false)).sort(1));
+    const torch::Tensor found = embeddings.index_select(0, ids.reshape({-1})).view({rows, wanted, dimension});
     const torch::Tensor distances = (found - queries.unsqueeze(1)).pow(2).sum(2);
     const auto sorted = distances.sort(/*stable=*/true, 1, /*descending=*/false);  // ids ascend, so equal distances go by id
-    const torch::Tensor sorted_ids = ids.gather(1, std::get<1>(sorted)).to(torch::kInt32).cpu().contiguous();
-    const torch::Tensor sorted_distances = std::get<0>(sorted).cpu().contiguous();
+    const torch::Tensor sorted_ids = ids.gather(1, std::get<1>(sorted)).narrow(1, 0, k).to(torch::kInt32).cpu().contiguous();
+    const torch::Tensor sorted_distances = std::get<0>(sorted).narrow(1, 0, k).cpu().contiguous();
     const auto at = static_cast<std::size_t>(first * k);
     std::copy_n(sorted_ids.data_ptr<std::int32_t>(), rows * k, result.lists.all_ids().begin() + static_cast<std::ptrdiff_t>(at));
     std::copy_n(sorted_distances.data_ptr<float>(), rows * k, result.lists.all_distances().begin() + static_cast<std::ptrdiff_t>(at));

@@ -175,5 +175,25 @@ TEST(NeighborIndexes, ListsOfSomeRowsAreThoseOfAll) {
   }
 }
 
+TEST(NeighborIndexes, MeasureTheRecallOfADevice) {
+  std::vector<float> values(300);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i);
+  const Rows rows(values.data(), values.size(), 1);
+  const auto recall_of = [&](bool honest) {
+    NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 4, .threads = 1});
+    const DeviceSearch search = [&](const Rows& all, std::size_t neighbors, const Progress&) {
+      NeighborResult found = ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(all);
+      if (!honest)
+        for (float& distance : found.lists.all_distances()) distance += 1e9F;  // as of points far away
+      return found;
+    };
+    return index.neighbors(rows, {.seed = {}, .device = search}).stats;
+  };
+  EXPECT_EQ(recall_of(true).recall, 1);
+  EXPECT_EQ(recall_of(true).recall_sample, 100U);
+  EXPECT_EQ(recall_of(false).recall, 0);
+  EXPECT_FALSE(recall_of(false).recall_reached);
+}
+
 }  // namespace
 }  // namespace smartmine

@@ -45,7 +45,7 @@ class Planning : public ::testing::Test {
     const System system{traits,
                         [&](const PlanInput& input) {
                           seen = {input.embeddings != nullptr, input.lists != nullptr, input.kappa, seen.calls + 1};
-                          return smart_plan(input);
+                          return input.kappa > 0 ? smart_plan(input) : random_plan(input);
                         },
                         {}};
     const Network network(config);
