@@ -167,7 +167,7 @@ TEST_F(Choosing, StoppedAnywhereEndsWithTheSameBits) {
   RunDirectory whole = new_run("whole");
   const Choice expected = train(whole, [&](const ProgressEvent&) { return ++events > 0; });
   ASSERT_GT(events, 30U);
-  for (std::size_t stop = 2; stop < events; stop += events / 5) {
+  for (std::size_t stop = 2; stop < events; stop += events / 3) {
     const std::string name = fmt::format("cut{}", stop);
     {
       RunDirectory run = new_run(name);
