@@ -26,7 +26,7 @@ const auto check = [](const Setting& setting, const auto& value) { check_value(s
 
 bool of_characters(const std::string& dataset) { return dataset == "glyphs" || dataset == "omniglot"; }
 
-/// Values of one source, the later of the same name first. `sections` are those that count, the stronger one last.
+/// Sets what one section of a file holds; of a name that stands there twice, the last.
 void set_entries(RunConfig& config, const TomlFile& file, std::string_view section) {
   std::map<std::string, const TomlEntry*> by_name;
   for (const TomlEntry& entry : file.entries)
