@@ -81,8 +81,31 @@ void MultiSimilarityLossOptions::validate() const {
   check_option(epsilon >= 0 && epsilon <= 2, "epsilon", epsilon, "from 0 to 2");
 }
 
+namespace {
+
+/// The relations and similarities of a batch's rows to those of elsewhere, behind those among themselves.
+void add_references(const torch::Tensor& embeddings, const torch::Tensor& labels, const torch::Tensor& items,
+                    const ReferenceRows& references, Relations& related, torch::Tensor& similar) {
+  check_labels(references.rows, references.labels);
+  check_same_shape(references.labels, references.items, "items of references");
+  if (!items.defined()) throw InvalidArgument("items are not given; with references they must be");
+  const torch::Tensor rows = references.rows.detach().to(embeddings.scalar_type());
+  if (rows.size(1) != embeddings.size(1))
+    throw InvalidArgument(
+        fmt::format("references have {} dimensions; they must have {} as the embeddings", rows.size(1), embeddings.size(1)));
+  const torch::Tensor same = labels.unsqueeze(1) == references.labels.unsqueeze(0);
+  const torch::Tensor other = items.unsqueeze(1) != references.items.unsqueeze(0);
+  related.positive = torch::cat({related.positive, same.logical_and(other)}, 1);
+  related.negative = torch::cat({related.negative, same.logical_not()}, 1);
+  // There may be thousands: by products, for none of these distances is needed to its last digits.
+  const torch::Tensor lengths = embeddings.square().sum(1, /*keepdim=*/true) + rows.square().sum(1).unsqueeze(0);
+  similar = torch::cat({similar, 1 - lengths / 2 + embeddings.matmul(rows.t())}, 1);
+}
+
+}  // namespace
+
 BatchLoss multisimilarity_loss(const torch::Tensor& embeddings, const torch::Tensor& labels, const torch::Tensor& items,
-                               const MultiSimilarityLossOptions& options) {
+                               const MultiSimilarityLossOptions& options, const ReferenceRows& references) {
   options.validate();
   check_labels(embeddings, labels);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -91,7 +114,8 @@ BatchLoss multisimilarity_loss(const torch::Tensor& embeddings, const torch::Ten
     check_same_shape(labels, items, "items");
     related.positive = related.positive.logical_and(items.unsqueeze(0) != items.unsqueeze(1));
   }
-  const torch::Tensor similar = 1 - distance_matrix(embeddings).square() / 2;
+  torch::Tensor similar = 1 - distance_matrix(embeddings).square() / 2;
+  if (references.rows.defined()) add_references(embeddings, labels, items, references, related, similar);
   torch::Tensor positive, negative;  // the pairs that count; a row has both or neither
   {
     torch::NoGradGuard no_grad;

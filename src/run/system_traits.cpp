@@ -54,6 +54,17 @@ std::span<const SystemTraits> system_traits() {
        .description = "classes that lie near each other in a batch, the multi-similarity loss sees all pairs of it",
        .needs = Needs::kLists,
        .mines = true},
+      {.name = "neighbor-batch-adaptive",
+       .description =
+           "the same, with as many near classes as hold the training error: how often the nearest of a batch is of another class",
+       .needs = Needs::kLists,
+       .mines = true,
+       .adaptive = true},
+      {.name = "memory-batch",
+       .description = "as neighbor-batch, and a batch is compared with the nearest images of the whole set too, as they were last seen",
+       .needs = Needs::kLists,
+       .mines = true,
+       .remembers = true},
   };
   return table;
 }

@@ -105,7 +105,7 @@ std::int64_t positive_pairs(const BatchLabels& labels) {
 BatchLoss all_pairs(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options) {
   BatchLoss loss = multisimilarity_loss(
       embeddings, labels.device, labels.items,
-      {.alpha = options.multisimilarity_alpha, .beta = options.multisimilarity_beta, .base = options.multisimilarity_base});
+      {.alpha = options.multisimilarity_alpha, .beta = options.multisimilarity_beta, .base = options.multisimilarity_base}, labels.memory);
   const torch::NoGradGuard no_grad;
   const torch::Tensor rows = embeddings.detach();
   const torch::Tensor same = labels.items.unsqueeze(0) == labels.items.unsqueeze(1);

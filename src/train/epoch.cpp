@@ -118,7 +118,10 @@ EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& 
   }
   EpochPlan plan = epoch.system.plan(input);
   note_plan(epoch, plan, kappa, record);
-  return {.plan = std::move(plan), .record = std::move(record), .next_step = 0};
+  EpochUnderWay planned{.plan = std::move(plan), .record = std::move(record)};
+  if (epoch.system.traits.remembers && input.lists != nullptr)
+    planned.memory.emplace(all.device, lists, epoch.data.labels, static_cast<std::size_t>(epoch.config.mining.memory_neighbors));
+  return planned;
 }
 
 Evaluation evaluate(const Epoch& epoch, Optimizer& optimizer) {

@@ -13,6 +13,7 @@
 #include "smartmine/run/epoch_record.h"
 #include "smartmine/train/system.h"
 #include "train/loaded_data.h"
+#include "train/memory.h"
 #include "train/network.h"
 #include "train/optimizer.h"
 
@@ -38,6 +39,7 @@ struct EpochUnderWay {
   EpochPlan plan;
   EpochRecord record;
   std::size_t next_step = 0;
+  std::optional<Memory> memory = {};  ///< Of systems that remember, once they mine.
 };
 
 /// What lasts from one epoch to the next, beside the network's weights: exactly what a checkpoint holds.

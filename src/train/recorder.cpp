@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kPlan = "plan.safetensors";
+constexpr const char* kMemory = "memory.safetensors";
 constexpr const char* kGraphFile = "graph.fanng";
 constexpr const char* kState = "state.json";
 
@@ -107,6 +108,7 @@ void Recorder::save_checkpoint(const Epoch& epoch, Persistent& kept) const {
     std::vector<std::int32_t> items(kept.under_way->plan.items.begin(), kept.under_way->plan.items.end());
     write_safetensors(writer.folder() / kPlan,
                       {{"items", torch::from_blob(items.data(), {static_cast<std::int64_t>(items.size())}, torch::kInt32)}});
+    if (kept.under_way->memory) kept.under_way->memory->save(writer.folder() / kMemory);
   }
   const std::string text = to_json(full_state(kept));
   OutputFile file(writer.folder() / kState);
@@ -133,9 +135,11 @@ void load_checkpoint(const std::filesystem::path& folder, const Network& network
   kept.optimizer->load(read_safetensors(folder / kOptimizer), (folder / kOptimizer).string());
   kept.optimizer->swap_average();
   if (std::filesystem::exists(folder / kGraphFile)) kept.index.load(folder / kGraphFile);
-  if (saved.in_epoch)
+  if (saved.in_epoch) {
     kept.under_way =
         EpochUnderWay{.plan = load_plan(folder / kPlan, saved, labels), .record = std::move(record), .next_step = saved.next_step};
+    if (std::filesystem::exists(folder / kMemory)) kept.under_way->memory.emplace(folder / kMemory, labels, network.device);
+  }
   kept.state = saved;
 }
 

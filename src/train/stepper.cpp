@@ -44,8 +44,8 @@ void count(Pending& pending, EpochRecord& record) {
   }
 }
 
-/// The loss of a batch, from its images on.
-BatchLoss loss_of(const Epoch& epoch, std::span<const std::uint32_t> items, std::size_t number, std::size_t first_key) {
+/// The loss of a batch, from its images on. A memory is asked for the nearest others, and then told where these have come to.
+BatchLoss loss_of(const Epoch& epoch, std::span<const std::uint32_t> items, std::size_t number, std::size_t first_key, Memory* memory) {
   const Network& network = epoch.network;
   std::vector<std::uint64_t> keys(items.size());
   std::vector<std::int64_t> labels(2 * items.size());  // and the items behind them, so that one copy takes both to the device
@@ -60,15 +60,21 @@ BatchLoss loss_of(const Epoch& epoch, std::span<const std::uint32_t> items, std:
   const torch::Tensor pixels = epoch.data.training.images->get(items);
   const torch::Tensor images = network.augmenter.training(pixels, static_cast<std::uint64_t>(epoch.number), keys, network.type);
   const torch::Tensor embedded = epoch.system.traits.unit_norm ? network.model->forward(images) : network.model->raw(images);
-  return epoch.system.loss(embedded, {.host = std::span(labels).first(items.size()), .device = both[0], .items = both[1]},
-                           epoch.config.system);
+  BatchLabels known{.host = std::span(labels).first(items.size()), .device = both[0], .items = both[1]};
+  if (memory != nullptr) {
+    known.memory = memory->recall(items);
+    memory->refresh(items, embedded);
+  }
+  return epoch.system.loss(embedded, known, epoch.config.system);
 }
 
 /// Returns false if the loss was not finite and the step was skipped.
-bool step(const Epoch& epoch, Optimizer& optimizer, double rate_scale, const EpochPlan& plan, std::size_t number, EpochRecord& record,
-          Pending& pending) {
+bool step(const Epoch& epoch, Optimizer& optimizer, double rate_scale, EpochUnderWay& now, Pending& pending) {
+  const EpochPlan& plan = now.plan;
+  EpochRecord& record = now.record;
+  const std::size_t number = now.next_step;
   const auto items = plan.batch(number);
-  const BatchLoss loss = loss_of(epoch, items, number, number * plan.batch_items);
+  const BatchLoss loss = loss_of(epoch, items, number, number * plan.batch_items, now.memory ? &*now.memory : nullptr);
   ++record.steps;
   record.images += static_cast<std::int64_t>(items.size());
   optimizer.zero_gradients();
@@ -103,7 +109,7 @@ std::optional<std::string> take_all(const Epoch& epoch, Optimizer& optimizer, do
   while (now.next_step < plan.batches()) {
     const std::size_t number = now.next_step;
     if (number + 1 < plan.batches()) epoch.data.training.images->prefetch(plan.batch(number + 1));
-    bad_in_a_row = step(epoch, optimizer, rate_scale, plan, number, now.record, pending) ? 0 : bad_in_a_row + 1;
+    bad_in_a_row = step(epoch, optimizer, rate_scale, now, pending) ? 0 : bad_in_a_row + 1;
     ++now.next_step;
     if (bad_in_a_row == kMostBadSteps) return fmt::format("the loss was not a finite number {} steps in a row", kMostBadSteps);
     report(epoch.progress, stage, number * plan.batch_items + plan.batch(number).size(), plan.items.size(), "images");

@@ -24,6 +24,8 @@ const System& find_system(std::string_view name) {
       {find_traits("smart-batch"), smart_plan, triplets_all_pairs},
       {find_traits("class-batch"), classes_plan, all_pairs},
       {find_traits("neighbor-batch"), neighbor_plan, all_pairs},
+      {find_traits("neighbor-batch-adaptive"), neighbor_plan, all_pairs},
+      {find_traits("memory-batch"), neighbor_plan, all_pairs},
   };
   const auto found = std::find_if(table.begin(), table.end(), [&](const System& each) { return each.traits.name == name; });
   if (found != table.end()) return *found;

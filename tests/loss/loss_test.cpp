@@ -287,6 +287,61 @@ TEST(MultiSimilarityLoss, DoesNotTakeAnImageForItsOwnPositive) {
   EXPECT_EQ(multisimilarity_loss(x, labels_of({1, 1, 2}), labels_of({5, 5, 6})).value.item<double>(), 0);
 }
 
+TEST(MultiSimilarityLoss, ComparesABatchWithReferencesAsIfTheyWereOfItButMovesOnlyTheBatch) {
+  torch::manual_seed(5);
+  const torch::Tensor all = torch::nn::functional::normalize(torch::randn({20, 6}, torch::kFloat64));
+  const torch::Tensor labels = torch::randint(0, 4, {20}, torch::kInt64), items = torch::arange(20, torch::kInt64);
+  const torch::Tensor batch = all.narrow(0, 0, 8).clone().requires_grad_();
+  const torch::Tensor others = all.narrow(0, 8, 12).clone().requires_grad_();
+  const BatchLoss loss = multisimilarity_loss(batch, labels.narrow(0, 0, 8), items.narrow(0, 0, 8), {.beta = 20},
+                                              {.rows = others, .labels = labels.narrow(0, 8, 12), .items = items.narrow(0, 8, 12)});
+  loss.value.backward();
+  EXPECT_FALSE(others.grad().defined());
+  EXPECT_EQ(loss.terms, 8);
+  // The oracle: all twenty rows as a batch, of which the first eight count.
+  const torch::Tensor whole = all.clone().requires_grad_();
+  const torch::Tensor fixed = torch::cat({whole.narrow(0, 0, 8), whole.narrow(0, 8, 12).detach()});
+  torch::Tensor sum = torch::zeros({}, torch::kFloat64);
+  for (std::int64_t i = 0; i < 8; ++i) {
+    std::vector<torch::Tensor> positives, negatives;
+    for (std::int64_t j = 0; j < 20; ++j) {
+      if (i == j) continue;
+      auto& side = labels[i].item<std::int64_t>() == labels[j].item<std::int64_t>() ? positives : negatives;
+      side.push_back(fixed[i].dot(fixed[j]));
+    }
+    if (positives.empty() || negatives.empty()) continue;
+    const torch::Tensor near = torch::stack(positives), far = torch::stack(negatives);
+    const torch::Tensor hard = near.masked_select(near < far.max() + 0.1), close = far.masked_select(far > near.min() - 0.1);
+    sum = sum + (1 + (-2 * (hard - 0.5)).exp().sum()).log() / 2 + (1 + (20 * (close - 0.5)).exp().sum()).log() / 20;
+  }
+  (sum / 8).backward();
+  EXPECT_NEAR(loss.value.item<double>(), sum.item<double>() / 8, 1e-9);
+  const auto along = [&](const torch::Tensor& gradient) {  // within the sphere: the oracle's products know nothing of lengths
+    const torch::Tensor rows = all.narrow(0, 0, 8);
+    return gradient - (gradient * rows).sum(1, true) * rows;
+  };
+  EXPECT_LT((along(batch.grad()) - along(whole.grad().narrow(0, 0, 8))).abs().max().item<double>(), 1e-9);
+}
+
+TEST(MultiSimilarityLoss, RefusesReferencesThatDoNotFit) {
+  const torch::Tensor x = torch::randn({4, 3}), labels = labels_of({0, 0, 1, 1});
+  const ReferenceRows good{.rows = torch::randn({2, 3}), .labels = labels_of({0, 1}), .items = labels_of({8, 9})};
+  ReferenceRows wide = good, few = good;
+  wide.rows = torch::randn({2, 5});
+  few.labels = labels_of({0});
+  EXPECT_THAT([&] { multisimilarity_loss(x, labels, {}, {}, good); }, ThrowsMessage<InvalidArgument>(HasSubstr("items are not given")));
+  EXPECT_THAT(
+      [&] {
+        multisimilarity_loss(x, labels, labels_of({0, 1, 2, 3}), {}, wide);
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("references have 5 dimensions; they must have 3")));
+  EXPECT_THAT(
+      [&] {
+        multisimilarity_loss(x, labels, labels_of({0, 1, 2, 3}), {}, few);
+      },
+      ThrowsMessage<InvalidArgument>(HasSubstr("labels are [1]")));
+}
+
 TEST(MultiSimilarityLoss, DoesNotOverflow) {
   const torch::Tensor x = unit_rows(8, 4, 3).to(torch::kFloat32).requires_grad_();
   const torch::Tensor value = multisimilarity_loss(x, labels_of({0, 1, 0, 1, 0, 1, 0, 1}), {}, {.alpha = 500, .beta = 5000}).value;

@@ -187,7 +187,7 @@ TEST(Configs, KnowWhatASettingChanges) {
 TEST(SystemTraits, AreThoseOfTheCommandLine) {
   EXPECT_THAT(system_names(), ::testing::ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
                                                      "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch",
-                                                     "class-batch", "neighbor-batch"));
+                                                     "class-batch", "neighbor-batch", "neighbor-batch-adaptive", "memory-batch"));
   EXPECT_TRUE(find_traits("smart-batch").adaptive);
   EXPECT_THAT([] { find_traits("magic"); }, ThrowsMessage<InvalidArgument>(HasSubstr("system is 'magic'; it must be one of semihard, ")));
 }

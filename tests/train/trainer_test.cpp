@@ -89,8 +89,9 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
   EXPECT_EQ(run.log()[0].steps, 0);                      // the untrained network
   const bool smart_batch = GetParam() == "smart-batch";  // triplets that are mined, but all pairs in the loss
   const bool triplets = GetParam().starts_with("triplet") || smart_batch;
-  const bool all_pairs = smart_batch || GetParam() == "class-batch" || GetParam() == "neighbor-batch";
-  const bool mines = GetParam().find("fanng") != std::string::npos || smart_batch || GetParam() == "neighbor-batch";
+  const bool neighbors = GetParam().starts_with("neighbor-batch") || GetParam() == "memory-batch";
+  const bool all_pairs = smart_batch || GetParam() == "class-batch" || neighbors;
+  const bool mines = GetParam().find("fanng") != std::string::npos || smart_batch || neighbors;
   for (const EpochRecord& record : run.log()) {
     ASSERT_TRUE(record.metrics);
     EXPECT_GT(record.metrics->recall_at_1, 0);
@@ -98,19 +99,19 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
     if (record.epoch == 0) continue;
     EXPECT_EQ(record.images, triplets ? 3 * 36 : record.images);
     // All systems see about as many images; groups of four fill up from classes of six.
-    EXPECT_NEAR(static_cast<double>(record.images), 3 * 36, GetParam() == "neighbor-batch" ? 36 : 18);
+    EXPECT_NEAR(static_cast<double>(record.images), 3 * 36, neighbors ? 36 : 18);
     EXPECT_TRUE(std::isfinite(record.loss()));
     EXPECT_GE(record.training_error(), 0);
     EXPECT_LE(record.training_error(), 1);
     EXPECT_EQ(record.mining.has_value(), triplets);
     EXPECT_EQ(record.kappa.has_value(), mines && record.epoch > config_.mining.warmup_epochs);
     // The pairs' loss packs these few pictures so close that kappa soon asks for negatives farther off than there are.
-    if (GetParam() != "neighbor-batch" && (!smart_batch || record.epoch <= 2)) {
+    if (!neighbors && (!smart_batch || record.epoch <= 2)) {
       EXPECT_EQ(record.mined_share() > 0, record.kappa.has_value());
     }
     EXPECT_EQ(record.loss_part_sums.contains("triplet"), triplets && !smart_batch);
     EXPECT_EQ(record.loss_part_sums.contains("multisimilarity"), all_pairs);
-    EXPECT_EQ(record.grouping.has_value(), GetParam() == "neighbor-batch");
+    EXPECT_EQ(record.grouping.has_value(), neighbors);
     EXPECT_EQ(record.loss_part_sums.contains("global"), triplets && GetParam().find("global") != std::string::npos);
     EXPECT_EQ(record.distances.has_value(), triplets);
     if (!triplets) continue;
@@ -144,9 +145,9 @@ INSTANTIATE_TEST_SUITE_P(Names, EverySystem, ::testing::ValuesIn(system_names())
 });
 
 TEST(Systems, AreThoseOfTheCommandLine) {
-  EXPECT_THAT(system_names(),
-              ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng", "triplet-fanng-global",
-                          "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch", "class-batch", "neighbor-batch"));
+  EXPECT_THAT(system_names(), ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
+                                          "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch",
+                                          "class-batch", "neighbor-batch", "neighbor-batch-adaptive", "memory-batch"));
   EXPECT_THAT([] { find_system("magic"); }, ThrowsMessage<InvalidArgument>(HasSubstr("system is 'magic'; it must be one of semihard, ")));
 }
 
@@ -239,6 +240,29 @@ TEST_P(Resuming, AnywhereEndsWithTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Index, Resuming, ::testing::Values("exact", "fanng", "beyond"),
                          [](const auto& name) { return std::string(name.param); });
+
+TEST_F(Training, ResumedAnywhereRemembersTheSame) {
+  config_.system.name = "memory-batch";
+  config_.mining.neighbors = 20;
+  config_.mining.memory_neighbors = 5;
+  config_.schedule.epochs = 3;
+  std::size_t events = 0;
+  RunDirectory whole = new_run("whole");
+  Trainer(config_, whole, [&](const ProgressEvent&) { return ++events > 0; }).run();
+  bool memory_was_saved = false;
+  for (std::size_t stop = events / 2; stop < events; stop += events / 10) {
+    const std::string name = "cut" + std::to_string(stop);
+    RunDirectory run = new_run(name);
+    std::size_t seen = 0;
+    EXPECT_THROW(Trainer(config_, run, [&](const ProgressEvent&) { return ++seen < stop; }).run(), Cancelled);
+    memory_was_saved = memory_was_saved || std::filesystem::exists(root_ / name / "checkpoint/memory.safetensors");
+    RunDirectory reopened = RunDirectory::open(root_ / name);
+    Trainer(config_, reopened).run();
+    EXPECT_EQ(model_bytes(name), model_bytes("whole")) << "stopped after " << stop << " events";
+    EXPECT_FALSE(std::filesystem::exists(root_ / name / "checkpoint/memory.safetensors"));
+  }
+  EXPECT_TRUE(memory_was_saved);
+}
 
 TEST_F(Training, KeepsTheLastEmbeddingsAndTripletsOfFixedAnchorsForAReport) {
   RunDirectory run = new_run("run");

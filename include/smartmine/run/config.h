@@ -85,6 +85,7 @@ struct MiningOptions {
   double mined_fraction = 1;                  ///< Share of triplets mined.
   double hub_limit = 0;                       ///< An image is the negative at most so many times the mean. 0: no limit.
   double duplicate_distance = 0;              ///< Negatives nearer (squared) than this are copies and never mined. 0: those at distance 0.
+  std::int64_t memory_neighbors = 32;         ///< Nearest images of each of a batch that systems that remember compare it with.
   std::optional<std::int64_t> warmup_epochs;  ///< Random triplets before mining starts; 2 as in the paper, 1 if the trunk starts untrained.
   std::string index = "auto";                 ///< auto, exact or fanng.
   void validate() const;

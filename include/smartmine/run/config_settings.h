@@ -147,6 +147,9 @@ void visit_mining_settings(Options& o, const Visit& visit) {
   visit(Setting{"duplicate-distance",
                 "Negatives nearer (squared) than this are copies under another label and never mined; 0: at distance 0", Range::from(0, 4)},
         o.duplicate_distance);
+  visit(Setting{"memory-neighbors", "Of memory-batch: nearest images of each image of a batch to compare the batch with",
+                Range::from(1, kMostWhole)},
+        o.memory_neighbors);
   visit(Setting{"warmup-epochs", "Epochs of random triplets before mining starts; auto: 2 with --weights, else 1",
                 Range::from(0, kMostWhole)},
         o.warmup_epochs);

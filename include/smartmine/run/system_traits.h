@@ -21,6 +21,7 @@ struct SystemTraits {
   Needs needs = Needs::kLabels;  ///< Of epochs that are mined; until then random ones are enough.
   bool mines = false;            ///< Whether there is a kappa, and random triplets for --warmup-epochs.
   bool adaptive = false;         ///< Whether a controller sets it.
+  bool remembers = false;        ///< Whether its loss also sees the epoch's embeddings of images near those of the batch.
   bool unit_norm = true;         ///< Whether the loss gets embeddings of length 1.
   bool error_counts = false;     ///< Whether the training error is a share of triplets, so that an error of 1 says that nothing is learnt.
   double learning_rate = 0.1;    ///< That suits the loss and a network of random weights, unless somebody sets another.

@@ -12,6 +12,7 @@
 #include "smartmine/core/rows.h"
 #include "smartmine/graph/neighbors.h"
 #include "smartmine/loss/batch_loss.h"
+#include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/mining/batch_builder.h"
 #include "smartmine/mining/labels.h"
 #include "smartmine/mining/triplet.h"
@@ -47,8 +48,9 @@ struct EpochPlan {
 /// Labels of a batch's images, where the host has them and where the embeddings are.
 struct BatchLabels {
   std::span<const std::int64_t> host;
-  torch::Tensor device;      ///< int64.
-  torch::Tensor items = {};  ///< int64, on the device too: which images they are, for one may come several times.
+  torch::Tensor device;       ///< int64.
+  torch::Tensor items = {};   ///< int64, on the device too: which images they are, for one may come several times.
+  ReferenceRows memory = {};  ///< Of systems that remember: embeddings of the images nearest to these, as they were last seen.
 };
 
 /// A row of the paper's tables, or one beyond them: how the images of a batch are chosen and what is made of their embeddings. Both are
