@@ -35,6 +35,12 @@ struct Pairs {
   }
 };
 
+std::set<std::uint32_t> classes_of(std::span<const std::uint32_t> batch, const LabelIndex& labels) {
+  std::set<std::uint32_t> classes;
+  for (const std::uint32_t item : batch) classes.insert(labels.class_of(item));
+  return classes;
+}
+
 TEST(BatchBuilder, BringsEveryPointRoundAndFillsBatchesWithDistinctClasses) {
   const Pairs made(20, 10);
   const LabelIndex labels(made.labels);
@@ -47,11 +53,7 @@ TEST(BatchBuilder, BringsEveryPointRoundAndFillsBatchesWithDistinctClasses) {
   EXPECT_EQ(times.size(), 200U);
   for (const auto& [item, count] : times) EXPECT_EQ(count, 2) << item;
   std::size_t whole = 0;
-  for (std::size_t begin = 0; begin < batches.items.size(); begin += 20) {
-    std::set<std::uint32_t> classes;
-    for (std::size_t i = 0; i < 20; ++i) classes.insert(labels.class_of(batches.items[begin + i]));
-    whole += classes.size() == 4;
-  }
+  for (std::size_t b = 0; b < batches.batches(); ++b) whole += classes_of(batches.batch(b), labels).size() == 4;
   EXPECT_GE(whole, 18U) << "only what is left at the end may have a class twice";
 }
 
@@ -85,6 +87,105 @@ TEST(BatchBuilder, GivesCopiesNoVote) {
   const ClassBatches batches = build_batches(made.lists, LabelIndex(made.labels), {.classes = 2, .images_per_class = 3});
   EXPECT_EQ(batches.stats.near_groups, 0U);
   EXPECT_GT(batches.stats.copies_skipped, 0U);
+}
+
+TEST(BatchBuilder, FillsTheLastBatchOfEveryRoundSoThatNoBatchBelongsToTwo) {
+  const Pairs made(7, 6);  // 14 groups of three, 4 in a batch
+  const LabelIndex labels(made.labels);
+  const ClassBatches batches = build_batches(made.lists, labels, {.classes = 4, .images_per_class = 3, .rounds = 3});
+  EXPECT_EQ(batches.batches(), 12U);
+  EXPECT_EQ(batches.items.size(), 12U * 12U);
+  EXPECT_EQ(batches.stats.repeated, 3U * 6U);
+  for (std::size_t round = 0; round < 3; ++round) {
+    std::set<std::uint32_t> came(batches.items.begin() + static_cast<std::ptrdiff_t>(48 * round),
+                                 batches.items.begin() + static_cast<std::ptrdiff_t>(48 * (round + 1)));
+    EXPECT_EQ(came.size(), 42U) << "round " << round;
+  }
+}
+
+TEST(BatchBuilder, LeavesOutPointsThatAreAloneInTheirClass) {
+  Pairs made(6, 5);
+  made.labels[3] = 100;
+  made.labels[17] = 101;
+  const ClassBatches batches = build_batches(made.lists, LabelIndex(made.labels), {.classes = 3, .images_per_class = 2});
+  EXPECT_EQ(batches.stats.alone, 2U);
+  EXPECT_EQ(std::count(batches.items.begin(), batches.items.end(), 3U), 0);
+  EXPECT_EQ(std::count(batches.items.begin(), batches.items.end(), 17U), 0);
+  std::vector<std::int64_t> different(made.labels.size());
+  for (std::size_t i = 0; i < different.size(); ++i) different[i] = static_cast<std::int64_t>(i);
+  EXPECT_THROW(build_batches(made.lists, LabelIndex(different), {}), InvalidArgument);
+}
+
+TEST(BatchBuilder, BringsOneOfManyCopiesPerRound) {
+  Pairs made(6, 40);
+  for (std::size_t i = 0; i < 33; ++i) std::copy_n(made.values.begin(), 4, made.values.begin() + static_cast<std::ptrdiff_t>(4 * i));
+  made.lists = ExactKnn({.neighbors = 20, .threads = 1}).neighbors(Rows(made.values.data(), 240, 4)).lists;  // shorter than the copies
+  const LabelIndex labels(made.labels);
+  const ClassBatches batches = build_batches(made.lists, labels, {.classes = 3, .images_per_class = 4, .rounds = 5});
+  EXPECT_EQ(batches.stats.copies_left_out, 5U * 32U);
+  for (std::size_t b = 0; b < batches.batches(); ++b) {
+    std::set<std::uint32_t> copies;
+    for (const std::uint32_t item : batches.batch(b))
+      if (item < 33) copies.insert(item);
+    EXPECT_LE(copies.size(), 1U) << "batch " << b;
+  }
+}
+
+TEST(BatchBuilder, IsNotMovedByOneWrongLabel) {
+  Pairs made(20, 12);
+  made.labels[0] = 19;  // lies among classes 0 and 1, far from its fellows
+  const LabelIndex labels(made.labels);
+  std::size_t right = 0, all = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const ClassBatches batches = build_batches(made.lists, labels, {.classes = 2, .images_per_class = 4, .seed = seed});
+    for (std::size_t b = 0; b < batches.batches(); ++b) {
+      const auto classes = classes_of(batches.batch(b), labels);
+      if (!classes.contains(0) && !classes.contains(1)) continue;
+      ++all;
+      right += classes == std::set<std::uint32_t>{0, 1};
+    }
+  }
+  EXPECT_GE(static_cast<double>(right), 0.85 * static_cast<double>(all)) << right << " of " << all;
+}
+
+TEST(BatchBuilder, GivesALargeClassSeveralGroupsRatherThanBatchesOfItsOwn) {
+  Pairs made(10, 40);
+  for (std::size_t i = 0; i < 200; ++i) made.labels[i] = 0;  // half of all
+  const LabelIndex labels(made.labels);
+  const ClassBatches batches = build_batches(made.lists, labels, {.classes = 6, .images_per_class = 4});
+  for (std::size_t b = 0; b < batches.batches(); ++b) EXPECT_GE(classes_of(batches.batch(b), labels).size(), 2U) << "batch " << b;
+}
+
+TEST(BatchBuilder, IsTheSameAtAnyNumberOfThreads) {
+  const Pairs made(20, 10);
+  const LabelIndex labels(made.labels);
+  const auto items = [&](unsigned threads) {
+    return build_batches(made.lists, labels, {.classes = 4, .images_per_class = 3, .near_share = 0.7, .rounds = 5, .threads = threads})
+        .items;
+  };
+  const auto one = items(1);
+  for (const unsigned threads : {2U, 3U, 8U}) EXPECT_EQ(items(threads), one) << threads;
+}
+
+TEST(BatchSurvey, MeasuresHowHardBatchesAreAndNamesTheClassesThatComeTogether) {
+  const Pairs made(20, 10);
+  const LabelIndex labels(made.labels);
+  const Rows rows(made.values.data(), made.labels.size(), 4);
+  const ClassBatches near = build_batches(made.lists, labels, {.classes = 2, .images_per_class = 5});
+  const ClassBatches drawn = build_batches(made.lists, labels, {.classes = 2, .images_per_class = 5, .near_share = 0});
+  const BatchSurvey hard = survey_batches(near, rows, labels, 1000), easy = survey_batches(drawn, rows, labels, 1000);
+  EXPECT_EQ(hard.batches, 20U);
+  EXPECT_GT(hard.error, 0.3) << "two classes lie on each other";
+  EXPECT_LT(easy.error, 0.2);
+  EXPECT_LT(hard.negative_distance, 10);
+  EXPECT_GT(easy.negative_distance, 100);
+  ASSERT_EQ(hard.pairs.size(), 6U);
+  for (const ClassPair& pair : hard.pairs) {
+    EXPECT_EQ(pair.first / 2, pair.second / 2);
+    EXPECT_EQ(pair.batches, 2U);
+  }
+  EXPECT_EQ(survey_batches(near, rows, labels, 3).batches, 3U);
+  EXPECT_THROW(survey_batches(near, Rows(made.values.data(), 10, 4), labels), InvalidArgument);
 }
 
 TEST(BatchBuilder, IsTheSameForTheSameSeed) {

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "smartmine/core/rows.h"
 #include "smartmine/graph/neighbors.h"
 #include "smartmine/mining/labels.h"
 
@@ -18,35 +20,65 @@ struct BatchBuilderOptions {
   std::size_t negatives = 16;     ///< Nearest points of other classes that a point votes for. At least 1.
   double duplicate_distance = 0;  ///< Points nearer (squared) than this, or at 0, are copies and get no vote. At least 0.
   std::uint64_t seed = 1;
+  unsigned threads = 0;  ///< 0: all cores. Rounds are made side by side; never changes the result.
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
 };
 
-/// What batches came to.
+/// What batches came to, all rounds together.
 struct BatchStats {
   std::size_t batches = 0;
-  std::size_t groups = 0;         ///< Images of one class that go together.
-  std::size_t near_groups = 0;    ///< Of these, chosen by the lists.
-  std::size_t random_groups = 0;  ///< Drawn, because they were to be or nothing near was left.
-  std::size_t repeated = 0;       ///< Points that come once more than the others, to fill the last group of a class.
-  std::size_t copies_skipped = 0;
+  std::size_t groups = 0;           ///< Images of one class that go together.
+  std::size_t near_groups = 0;      ///< Of these, chosen by the lists.
+  std::size_t random_groups = 0;    ///< Drawn, because they were to be or nothing near was left.
+  std::size_t repeated = 0;         ///< Points that come once more than the others, to fill the last group of a class or the last batch.
+  std::size_t copies_skipped = 0;   ///< Points of another class that got no vote, for they are copies.
+  std::size_t copies_left_out = 0;  ///< Points that were left out of a round, for a copy of the same class came.
+  std::size_t alone = 0;            ///< Points that never come, for there is no other image of their class.
   double seconds = 0;
 
   /// Share of the groups behind the first of each batch that the lists chose.
   double near_share() const { return groups <= batches ? 0 : static_cast<double>(near_groups) / static_cast<double>(groups - batches); }
 };
 
-/// Batches, one after the other, as indices of points; within a batch, class after class.
+/// Batches, one after the other, as indices of points; within a batch, group after group.
 struct ClassBatches {
   std::vector<std::uint32_t> items;
-  std::size_t batch_items = 0;  ///< The last batch may be shorter.
+  std::size_t batch_items = 0;  ///< Of every batch.
   BatchStats stats;
+
+  std::size_t batches() const { return batch_items == 0 ? 0 : items.size() / batch_items; }
+  std::span<const std::uint32_t> batch(std::size_t number) const { return std::span(items).subspan(number * batch_items, batch_items); }
 };
 
 /// The miner's sibling: puts classes that the lists show to be confused into one batch, so that most of its pairs are hard. In each round
 /// every point comes once. A class's points are divided at random into groups; a batch begins with a group and takes in, again and again,
-/// the group that the points it has vote for most, of a class that it does not have. A point votes for its nearest points of other classes,
-/// the nearer the more. The same seed gives the same batches. Throws InvalidArgument for bad options or lists of other points.
+/// the group that the points it has vote for most. A point votes for its nearest points of other classes, the nearer the more, and each of
+/// these counts once, with its best vote: a wrong label moves one point's worth and no more. A batch has one group of a class, or, of a
+/// class so large that this could not come out even, as many as its share asks for. Of copies of a point in its own class (distance 0) one
+/// comes per round; points alone in their class never come. The last batch of a round is filled with groups that have come already. The
+/// same seed gives the same batches. Lists are not looked at if `near_share` is 0. Throws InvalidArgument for bad options, lists of other
+/// points, or labels of which no class has two points.
 ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options);
+
+/// Two classes and how many of the batches that were looked at hold both.
+struct ClassPair {
+  std::uint32_t first = 0, second = 0;  ///< As LabelIndex numbers them, first < second.
+  std::size_t batches = 0;
+};
+
+/// What a look at some batches shows: how hard their pairs are, and which classes come together.
+struct BatchSurvey {
+  std::size_t batches = 0;       ///< Looked at.
+  double error = 0;              ///< Share of points whose nearest other point of the batch is of another class.
+  double positive_distance = 0;  ///< Mean squared distance of a point to the nearest other point of its class in the batch ...
+  double negative_distance = 0;  ///< ... and to the nearest of another class.
+  std::vector<ClassPair> pairs;  ///< Those most often together, most often first; equal ones by number.
+};
+
+/// Looks at `batches` of them, spread evenly, and names the `pairs` of classes most often together. Costs batches * items squared
+/// distances. Throws InvalidArgument if rows and labels are of other points.
+BatchSurvey survey_batches(const ClassBatches& made, const Rows& rows, const LabelIndex& labels, std::size_t batches = 32,
+                           std::size_t pairs = 6);
 
 }  // namespace smartmine
