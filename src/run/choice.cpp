@@ -28,18 +28,37 @@ Json with_score(Json json, const HeldOutScore& score) {
   return json;
 }
 
+Json json_of(const std::vector<Interpolation>& shares) {
+  Json json = Json::array();
+  for (const Interpolation& each : shares) json.push_back(with_score({{"share", each.share}}, each.score));
+  return json;
+}
+
+std::vector<Interpolation> shares_of(const Json& json) {
+  std::vector<Interpolation> shares;
+  for (const Json& each : json) shares.push_back({each.at("share"), score_of(each)});
+  return shares;
+}
+
 }  // namespace
 
+double Trial::value() const {
+  if (shares.empty()) return score.value();
+  double best = shares.front().score.value();
+  for (const Interpolation& each : shares) best = std::max(best, each.score.value());
+  return best;
+}
+
 std::string to_json(const Choice& choice) {
-  Json trials = Json::array(), interpolations = Json::array();
+  Json trials = Json::array();
   for (const Trial& trial : choice.trials)
     trials.push_back(with_score({{"name", trial.name},
                                  {"settings", {{"learning-rate", trial.learning_rate}}},
                                  {"epochs", trial.done},
                                  {"epochs_planned", trial.epochs},
-                                 {"seconds", trial.seconds}},
+                                 {"seconds", trial.seconds},
+                                 {"shares", json_of(trial.shares)}},
                                 trial.score));
-  for (const Interpolation& each : choice.interpolations) interpolations.push_back(with_score({{"share", each.share}}, each.score));
   const Json json{{"summary", choice.reason},
                   {"decided", choice.decided},
                   {"careful", choice.careful},
@@ -48,7 +67,7 @@ std::string to_json(const Choice& choice) {
                   {"untrained", json_of(choice.untrained)},
                   {"tolerance", choice.tolerance},
                   {"trials", std::move(trials)},
-                  {"interpolations", std::move(interpolations)},
+                  {"interpolations", json_of(choice.interpolations)},
                   {"chosen", {{"learning-rate", choice.learning_rate}, {"epochs", choice.epochs}, {"share", choice.share}}},
                   {"seconds", choice.seconds}};
   return json.dump(2) + "\n";
@@ -70,8 +89,9 @@ Choice parse_choice(const std::string& text) try {
                              .epochs = trial.at("epochs_planned"),
                              .done = trial.at("epochs"),
                              .score = score_of(trial),
+                             .shares = shares_of(trial.value("shares", Json::array())),
                              .seconds = trial.at("seconds")});
-  for (const Json& each : json.at("interpolations")) choice.interpolations.push_back({each.at("share"), score_of(each)});
+  choice.interpolations = shares_of(json.at("interpolations"));
   json.at("chosen").at("learning-rate").get_to(choice.learning_rate);
   json.at("chosen").at("epochs").get_to(choice.epochs);
   json.at("chosen").at("share").get_to(choice.share);
@@ -104,10 +124,10 @@ void write_choice(const std::filesystem::path& run, const Choice& choice) {
 }
 
 HeldOut classes_to_hold_out(std::size_t classes) {
-  constexpr std::int64_t kMost = 50;  // enough queries to tell a point
+  constexpr std::int64_t kEnough = 10, kMost = 50;  // fewer confuse nothing; more tell nothing new
   if (classes < kLeastClasses) return {};
   const auto all = static_cast<std::int64_t>(classes);
-  const std::int64_t held = std::clamp<std::int64_t>((all + 2) / 4, 3, kMost);
+  const std::int64_t held = std::clamp(all / 4, std::min(kEnough, all / 2), kMost);
   // Consecutive ones: neighbours in the order of the classes are often relatives, and must not stand on both sides.
   return {.classes = held, .block = all / held};
 }
@@ -117,27 +137,41 @@ double score_tolerance(std::int64_t queries) {
   return std::max(kLeast, kOfSpread / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, queries))));
 }
 
+double pick_share(const std::vector<Interpolation>& shares, double tolerance) {
+  double best = 0, picked = 1;
+  for (const Interpolation& each : shares) best = std::max(best, each.score.value());
+  for (const Interpolation& each : shares)
+    if (each.score.value() >= best - tolerance && std::abs(each.share - 0.5) < std::abs(picked - 0.5)) picked = each.share;
+  return picked;
+}
+
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   const Trial* best = nullptr;
   for (const Trial& trial : choice.trials)
-    if (trial.done == trial.epochs && (best == nullptr || trial.score.value() > best->score.value())) best = &trial;
-  const double gain = best == nullptr ? 0 : best->score.value() - choice.untrained.value();
-  if (best == nullptr || (pretrained && gain <= 0)) {
+    if (trial.done == trial.epochs && (best == nullptr || trial.value() > best->value())) best = &trial;
+  if (best == nullptr || (pretrained && best->value() <= choice.untrained.value())) {
     choice.epochs = 0;
     choice.reason =
         fmt::format("no training beats the weights it starts from on {} held-out classes, so these are kept", choice.held_out_classes);
     return;
   }
-  // A trial is shorter than the training it stands for, which goes farther at any rate: of equals the slowest.
+  // Of equals the slowest, for a trial is shorter than the training it stands for. From pretrained weights the fastest: it learns most,
+  // and what it forgets comes back with the way back to the start.
   const Trial* chosen = best;
   for (const Trial& trial : choice.trials)
-    if (trial.done == trial.epochs && trial.learning_rate < chosen->learning_rate &&
-        trial.score.value() >= best->score.value() - choice.tolerance && (!pretrained || trial.score.value() > choice.untrained.value()))
+    if (trial.done == trial.epochs && (trial.learning_rate > chosen->learning_rate) == pretrained &&
+        trial.value() >= best->value() - choice.tolerance && (!pretrained || trial.value() > choice.untrained.value()))
       chosen = &trial;
   choice.learning_rate = chosen->learning_rate;
   choice.epochs = epochs;
+  choice.interpolations = chosen->shares;
+  choice.share = pick_share(chosen->shares, choice.tolerance);
+  HeldOutScore kept = chosen->score;
+  for (const Interpolation& each : chosen->shares)
+    if (each.share == choice.share) kept = each.score;
   choice.reason = fmt::format("a learning rate of {:g} took recall@1 on {} held-out classes from {:.1f} to {:.1f} %", chosen->learning_rate,
-                              choice.held_out_classes, 100 * choice.untrained.recall_at_1, 100 * chosen->score.recall_at_1);
+                              choice.held_out_classes, 100 * choice.untrained.recall_at_1, 100 * kept.recall_at_1);
+  if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way, so such weights are kept", 100 * choice.share);
 }
 
 }  // namespace smartmine

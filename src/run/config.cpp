@@ -20,7 +20,7 @@ namespace smartmine {
 namespace {
 
 constexpr double kAdamRate = 1e-3;        // whatever the loss, for its scale cancels
-constexpr double kPretrainedAdam = 0.05;  // times that
+constexpr double kPretrainedAdam = 0.25;  // times that
 
 const auto check = [](const Setting& setting, const auto& value) { check_value(setting, value); };
 
@@ -191,7 +191,7 @@ RunConfig best_config() {
   config.data.crop = "resized";
   config.data.min_area = 0.2;
   config.data.colour_jitter = 0.3;
-  config.system.name = "smart-batch";
+  config.system.name = "class-batch";
   config.system.batch_size = 64;
   config.system.triplets_per_anchor = 1;
   config.schedule.optimizer = "adamw";

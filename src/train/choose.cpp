@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "smartmine/core/error.h"
 #include "smartmine/metrics/retrieval.h"
@@ -21,11 +24,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kRateStep = 5;             // between rates that are tried
-constexpr std::int64_t kTrialShare = 4;     // a trial has a quarter of the epochs
-constexpr double kMostCost = 0.5;           // of the training's: what all trials may come to
-constexpr std::int64_t kLeastQueries = 60;  // fewer tell nothing
-constexpr std::int64_t kMostEpochs = 60;    // however long the budget
+constexpr double kRateStep = 5;                  // between rates that are tried
+constexpr double kShares[] = {0.25, 0.5, 0.75};  // of the way that pretrained weights may go
+constexpr double kMostCost = 0.5;                // of the training's: what all trials may come to
+constexpr std::int64_t kLeastQueries = 60;       // fewer tell nothing
+constexpr std::int64_t kMostEpochs = 60;         // however long the budget
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -68,12 +71,14 @@ class Chooser {
     epochs_ = config_.schedule.epochs;
     if (config_.choosing.budget_seconds() > 0 && !fit_into_budget())
       return give_up("the budget is too short for one epoch, so the weights it starts from are kept");
-    const double rate = config_.schedule.learning_rate.value();
-    for (const double factor : {1.0, kRateStep, 1 / kRateStep}) try_rate(rate * factor, 1);
+    // Pretrained weights begin at the highest rate that may be right; drawn ones in the middle.
+    const std::vector<double> factors =
+        pretrained() ? std::vector<double>{1, 1 / kRateStep} : std::vector<double>{1, kRateStep, 1 / kRateStep};
+    trial_epochs_ = std::clamp<std::int64_t>(
+        static_cast<std::int64_t>(kMostCost * static_cast<double>(epochs_) / (static_cast<double>(factors.size()) * cost())), 1, epochs_);
+    for (const double factor : factors) try_rate(config_.schedule.learning_rate.value() * factor);
     try_beyond();
-    go_on_with_the_best();
     pick_trial(choice_, epochs_, pretrained());
-    if (choice_.epochs > 0 && pretrained()) interpolate();
     return decide();
   }
 
@@ -104,7 +109,6 @@ class Chooser {
     choice_.tolerance = score_tolerance(choice_.held_out_images);
   }
 
-  std::int64_t trial_epochs() const { return std::max<std::int64_t>(1, epochs_ / kTrialShare); }
   /// Of an epoch of a trial, in epochs of the training.
   double cost() const {
     return 1 - static_cast<double>(choice_.held_out_images) / static_cast<double>(std::max<std::int64_t>(1, training_images_));
@@ -115,21 +119,19 @@ class Chooser {
     return epochs;
   }
 
-  /// The first epoch of a trial; what is best of them goes on.
-  void try_rate(double rate, std::int64_t until) { choice_.trials.push_back(run_trial(rate, trial_epochs(), until, progress_)); }
-
-  /// Successive halving: the better half is trained to the end of the trial.
-  void go_on_with_the_best() {
-    std::vector<Trial*> order;
-    for (Trial& trial : choice_.trials)
-      if (trial.done > 0) order.push_back(&trial);
-    std::stable_sort(order.begin(), order.end(), [](const Trial* a, const Trial* b) { return a->score.value() > b->score.value(); });
-    order.resize(std::min<std::size_t>(order.size(), 2));
-    for (Trial* trial : order) *trial = run_trial(trial->learning_rate, trial->epochs, trial->epochs, progress_);
+  void try_rate(double rate) {
+    Trial trial = run_trial(rate, trial_epochs_, progress_);
+    if (pretrained() && trial.done == trial.epochs) trial.shares = measure_shares(trial);
+    choice_.trials.push_back(std::move(trial));
   }
 
-  Trial run_trial(double rate, std::int64_t epochs, std::int64_t until, const Progress& progress) {
-    Trial trial{.name = fmt::format("rate-{:g}-epochs-{}", rate, epochs), .learning_rate = rate, .epochs = epochs, .done = 0, .score = {}};
+  Trial run_trial(double rate, std::int64_t epochs, const Progress& progress) {
+    Trial trial{.name = fmt::format("rate-{:g}-epochs-{}", rate, epochs),
+                .learning_rate = rate,
+                .epochs = epochs,
+                .done = 0,
+                .score = {},
+                .shares = {}};
     RunConfig config = trial_config(rate, epochs);
     RunDirectory folder = open_or_create(run_.path() / "trials" / trial.name, config);
     const auto note = [&](const EpochRecord& record) {
@@ -140,7 +142,7 @@ class Chooser {
       if (record.epoch == 1) epoch_seconds_ = record.seconds() / std::max(cost(), 0.1);
     };
     for (const EpochRecord& record : folder.log()) note(record);
-    if (trial.done >= until) return trial;
+    if (trial.done >= epochs) return trial;
     std::unique_ptr<Trainer> trainer;
     try {
       trainer = std::make_unique<Trainer>(config, folder, system_, progress);
@@ -153,24 +155,23 @@ class Chooser {
       if (events_.on_epoch) events_.on_epoch(trial, record);
     };
     try {
-      trainer->run(on_epoch, until);
+      trainer->run(on_epoch);
     } catch (const TrainingStopped&) {
       // A guard gave up: this rate is no candidate.
     }
     return trial;
   }
 
-  /// Where the best rate is the last one tried on its side and time is left, one more beyond it.
+  /// Where the best rate is the last one tried on its side and time is left, one more beyond it. Pretrained weights began at the top.
   void try_beyond() {
-    const auto better = [](const Trial& a, const Trial& b) { return a.score.value() < b.score.value(); };
+    const auto better = [](const Trial& a, const Trial& b) { return a.value() < b.value(); };
     const Trial best = *std::max_element(choice_.trials.begin(), choice_.trials.end(), better);
     const auto [low, high] = std::minmax_element(choice_.trials.begin(), choice_.trials.end(),
                                                  [](const Trial& a, const Trial& b) { return a.learning_rate < b.learning_rate; });
-    const bool up = best.learning_rate == high->learning_rate;
+    const bool up = best.learning_rate == high->learning_rate && !pretrained();
     if (!up && best.learning_rate != low->learning_rate) return;
-    const double to_come = 1 + 2 * static_cast<double>(trial_epochs() - 1);
-    if (spent() + to_come * cost() > kMostCost * static_cast<double>(epochs_)) return;
-    try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep, 1);
+    if (spent() + static_cast<double>(trial_epochs_) * cost() > kMostCost * static_cast<double>(epochs_)) return;
+    try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep);
   }
 
   /// Sets the epochs that the budget has time for; false: not even one.
@@ -180,7 +181,7 @@ class Chooser {
     const auto begin = Clock::now();
     Trial probe;
     try {
-      probe = run_trial(config_.schedule.learning_rate.value(), 1, 1, deadline.watching(progress_));
+      probe = run_trial(config_.schedule.learning_rate.value(), 1, deadline.watching(progress_));
     } catch (const Cancelled&) {
       if (!deadline.passed()) throw;
       return false;
@@ -190,25 +191,18 @@ class Chooser {
     return epochs_ > 0;
   }
 
-  /// How much of the way from the start to the end of the chosen trial is best on the held-out classes.
-  void interpolate() {
-    const auto chosen = std::find_if(choice_.trials.begin(), choice_.trials.end(), [&](const Trial& trial) {
-      return trial.learning_rate == choice_.learning_rate && trial.done == trial.epochs;
-    });
-    const RunConfig config = trial_config(chosen->learning_rate, chosen->epochs).resolved(system_.traits);
-    const RunDirectory folder = RunDirectory::open(run_.path() / "trials" / chosen->name);
+  /// What weights part of the way from the start to the end of a trial are worth.
+  std::vector<Interpolation> measure_shares(const Trial& trial) {
+    const RunDirectory folder = RunDirectory::open(run_.path() / "trials" / trial.name);
     const NamedTensors start = read_safetensors(folder.start_path()), end = read_safetensors(folder.last_model_path());
-    WeightMeasure measure(config, evaluated_half(load_run_data(config)), progress_);
-    choice_.interpolations = {{1, chosen->score}};
-    for (const double share : {0.75, 0.5}) choice_.interpolations.push_back({share, measure.score(mixed(start, end, share))});
-    // The training goes farther than its trial, and what it forgets shows later: of equals the one nearest to the start.
-    double best = 0;
-    for (const Interpolation& each : choice_.interpolations) best = std::max(best, each.score.value());
-    for (const Interpolation& each : choice_.interpolations)
-      if (each.score.value() >= best - choice_.tolerance) choice_.share = std::min(choice_.share, each.share);
-    if (choice_.share < 1)
-      choice_.reason +=
-          fmt::format("; weights {:.0f} % of the way from the start do as well there, so these are kept", 100 * choice_.share);
+    if (!measure_) {
+      const RunConfig config = trial_config(trial.learning_rate, trial.epochs).resolved(system_.traits);
+      held_out_data_ = load_run_data(config);
+      measure_ = std::make_unique<WeightMeasure>(config, evaluated_half(*held_out_data_), progress_);
+    }
+    std::vector<Interpolation> shares;
+    for (const double share : kShares) shares.push_back({share, measure_->score(mixed(start, end, share))});
+    return shares;
   }
 
   Choice be_careful(const std::string& why) {
@@ -252,7 +246,10 @@ class Chooser {
   HeldOut held_out_;
   std::int64_t training_images_ = 0;
   std::int64_t epochs_ = 0;
+  std::int64_t trial_epochs_ = 0;
   double epoch_seconds_ = 0;  // of the training, as far as a trial tells
+  std::optional<DataSplits> held_out_data_;
+  std::unique_ptr<WeightMeasure> measure_;
   Choice choice_;
 };
 

@@ -18,6 +18,7 @@ Trial trial(double rate, double recall, double map, std::int64_t done = 2) {
           .epochs = 2,
           .done = done,
           .score = {.recall_at_1 = recall, .map_at_r = map},
+          .shares = {},
           .seconds = 1};
 }
 
@@ -30,15 +31,40 @@ Choice choice_of(std::vector<Trial> trials) {
   return choice;
 }
 
-TEST(Choices, TakeTheSlowestOfEqualRates) {
+TEST(Choices, TakeTheSlowestOfEqualRatesForWeightsThatWereDrawn) {
   Choice choice = choice_of({trial(0.1, 0.9, 0.5), trial(0.5, 0.91, 0.51), trial(0.02, 0.85, 0.45)});
-  pick_trial(choice, 8, true);
+  pick_trial(choice, 8, false);
   EXPECT_EQ(choice.learning_rate, 0.1);
   EXPECT_EQ(choice.epochs, 8);
+  EXPECT_EQ(choice.share, 1);
   EXPECT_THAT(choice.reason, HasSubstr("from 80.0 to 90.0 %"));
   choice = choice_of({trial(0.1, 0.9, 0.5), trial(0.5, 0.93, 0.53), trial(0.02, 0.85, 0.45)});
-  pick_trial(choice, 8, true);
+  pick_trial(choice, 8, false);
   EXPECT_EQ(choice.learning_rate, 0.5);
+}
+
+TEST(Choices, TakeTheFastestOfEqualRatesForPretrainedWeights) {
+  const std::vector<Interpolation> shares = {{0.25, {0.85, 0.45}}, {0.5, {0.88, 0.5}}, {0.75, {0.9, 0.54}}};
+  Trial fast = trial(0.5, 0.7, 0.3), slow = trial(0.1, 0.91, 0.53);
+  fast.shares = slow.shares = shares;
+  slow.shares[2].score = {0.91, 0.53};
+  Choice choice = choice_of({fast, slow});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.5);  // whatever its last weights are worth: they are not kept
+  EXPECT_EQ(choice.share, 0.75);
+  EXPECT_EQ(choice.interpolations.size(), 3U);
+  EXPECT_THAT(choice.reason, HasSubstr("from 80.0 to 90.0 % with weights 75 % of the way"));
+  slow.shares[2].score = {0.95, 0.6};
+  choice = choice_of({fast, slow});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.1);
+}
+
+TEST(Choices, KeepHalfOfTheWayWhereSharesAreEqual) {
+  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.81, 0.4}}}, 0.01), 0.5);
+  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.9, 0.4}}}, 0.01), 0.75);
+  EXPECT_EQ(pick_share({{0.25, {0.9, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, 0.01), 0.25);
+  EXPECT_EQ(pick_share({}, 0.01), 1);
 }
 
 TEST(Choices, KeepTheStartWhereNothingBeatsIt) {
@@ -65,7 +91,7 @@ TEST(Choices, LeaveTrialsAsideThatWereGivenUp) {
 
 TEST(Choices, SurviveTheirText) {
   Choice choice = choice_of({trial(0.1, 0.9, 0.5), trial(0.5, 1.0 / 3, 0.1, 1)});
-  choice.interpolations = {{.share = 0.5, .score = {0.7, 0.3}}};
+  choice.trials[0].shares = {{.share = 0.5, .score = {0.95, 0.55}}};
   pick_trial(choice, 8, true);
   choice.share = 0.75;
   choice.decided = true;
@@ -76,7 +102,7 @@ TEST(Choices, SurviveTheirText) {
   EXPECT_THAT([] { parse_choice("{}"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not the choice of a run")));
 }
 
-TEST(Choices, HoldOutAQuarterOfTheClassesOrNone) {
+TEST(Choices, HoldOutAQuarterOfTheClassesButTenOrHalfAtLeastOrNone) {
   for (const std::size_t few : {0, 2, 4, 7}) EXPECT_EQ(classes_to_hold_out(few).classes, 0) << few;
   for (const std::size_t classes : {8, 15, 50, 98, 100, 1000, 100000}) {
     const HeldOut held = classes_to_hold_out(classes);
@@ -85,6 +111,8 @@ TEST(Choices, HoldOutAQuarterOfTheClassesOrNone) {
     EXPECT_LE(held.classes * held.block, static_cast<std::int64_t>(classes)) << "the block lies beyond the classes";
   }
   EXPECT_EQ(classes_to_hold_out(100).classes, 25);
+  EXPECT_EQ(classes_to_hold_out(24).classes, 10);
+  EXPECT_EQ(classes_to_hold_out(15).classes, 7);
 }
 
 TEST(Choices, ExpectMoreChanceFromFewerQueries) {

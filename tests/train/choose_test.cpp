@@ -84,9 +84,10 @@ TEST_F(Choosing, TriesRatesOnHeldOutClassesAndKeepsARecord) {
   const Choice choice = train(run);
   EXPECT_TRUE(choice.decided);
   EXPECT_FALSE(choice.careful);
-  EXPECT_EQ(choice.held_out_classes, 3);
-  EXPECT_EQ(choice.held_out_images, 60);
-  ASSERT_GE(choice.trials.size(), 3U);
+  EXPECT_EQ(choice.held_out_classes, 6);
+  EXPECT_EQ(choice.held_out_images, 120);
+  ASSERT_GE(choice.trials.size(), 2U);
+  EXPECT_EQ(choice.trials[0].shares.size(), 3U);
   EXPECT_GT(choice.untrained.recall_at_1, 0);
   const Choice read = *read_choice(run.path());
   EXPECT_EQ(to_json(read), to_json(choice));

@@ -16,20 +16,23 @@ struct HeldOutScore {
   double value() const { return (recall_at_1 + map_at_r) / 2; }
 };
 
-/// A short training on the classes that were not held out.
-struct Trial {
-  std::string name;  ///< Its folder below trials/ of the run.
-  double learning_rate = 0;
-  std::int64_t epochs = 0;  ///< Planned.
-  std::int64_t done = 0;    ///< Fewer: it was given up.
-  HeldOutScore score;       ///< After the last of these.
-  double seconds = 0;
-};
-
 /// Weights part of the way from the start to the end of a trial.
 struct Interpolation {
   double share = 1;  ///< 0: the start.
   HeldOutScore score;
+};
+
+/// A short training on the classes that were not held out.
+struct Trial {
+  std::string name;  ///< Its folder below trials/ of the run.
+  double learning_rate = 0;
+  std::int64_t epochs = 0;            ///< Planned.
+  std::int64_t done = 0;              ///< Fewer: it was given up.
+  HeldOutScore score;                 ///< After the last of these.
+  std::vector<Interpolation> shares;  ///< Of pretrained weights: of the way from the start that may be kept.
+  double seconds = 0;
+  /// What it is compared by: of what may be kept of it, the best.
+  double value() const;
 };
 
 /// What was tried on held-out training classes, what was chosen, and why. Lies in a run as choice.json.
@@ -64,9 +67,13 @@ struct HeldOut {
 };
 HeldOut classes_to_hold_out(std::size_t classes);
 
-/// Picks from trials that have been made: the lowest rate whose score is as good as the best, within the tolerance, or no training at all.
-/// Weights drawn at random (`pretrained` is false) are no alternative to training. Sets learning_rate, epochs (0 or `epochs`) and reason.
+/// Picks from trials that have been made. Pretrained weights: the highest rate that is as good as the best, within the tolerance, and the
+/// share of the way that is kept; or no training at all. Weights drawn at random: the lowest such rate. Sets learning_rate, epochs (0 or
+/// `epochs`), share, interpolations and reason.
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
+
+/// The share to keep: of those as good as the best, within the tolerance, the one nearest to a half.
+double pick_share(const std::vector<Interpolation>& shares, double tolerance);
 
 /// How far scores of so many queries may differ by chance.
 double score_tolerance(std::int64_t queries);
