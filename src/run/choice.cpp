@@ -59,17 +59,19 @@ std::string to_json(const Choice& choice) {
                                  {"seconds", trial.seconds},
                                  {"shares", json_of(trial.shares)}},
                                 trial.score));
-  const Json json{{"summary", choice.reason},
-                  {"decided", choice.decided},
-                  {"careful", choice.careful},
-                  {"held_out_classes", choice.held_out_classes},
-                  {"held_out_images", choice.held_out_images},
-                  {"untrained", json_of(choice.untrained)},
-                  {"tolerance", choice.tolerance},
-                  {"trials", std::move(trials)},
-                  {"interpolations", json_of(choice.interpolations)},
-                  {"chosen", {{"learning-rate", choice.learning_rate}, {"epochs", choice.epochs}, {"share", choice.share}}},
-                  {"seconds", choice.seconds}};
+  const Json json{
+      {"summary", choice.reason},
+      {"decided", choice.decided},
+      {"careful", choice.careful},
+      {"held_out_classes", choice.held_out_classes},
+      {"held_out_images", choice.held_out_images},
+      {"untrained", json_of(choice.untrained)},
+      {"tolerance", choice.tolerance},
+      {"trials", std::move(trials)},
+      {"interpolations", json_of(choice.interpolations)},
+      {"chosen",
+       {{"learning-rate", choice.learning_rate}, {"epochs", choice.epochs}, {"share", choice.share}, {"dropout", choice.dropout}}},
+      {"seconds", choice.seconds}};
   return json.dump(2) + "\n";
 }
 
@@ -95,6 +97,7 @@ Choice parse_choice(const std::string& text) try {
   json.at("chosen").at("learning-rate").get_to(choice.learning_rate);
   json.at("chosen").at("epochs").get_to(choice.epochs);
   json.at("chosen").at("share").get_to(choice.share);
+  choice.dropout = json.at("chosen").value("dropout", 0.0);
   json.at("seconds").get_to(choice.seconds);
   return choice;
 } catch (const nlohmann::json::exception& error) {
@@ -138,10 +141,11 @@ double score_tolerance(std::int64_t queries) {
 }
 
 double pick_share(const std::vector<Interpolation>& shares, double tolerance) {
-  double best = 0, picked = 1;
+  if (shares.empty()) return 1;
+  double best = 0, picked = 0;
   for (const Interpolation& each : shares) best = std::max(best, each.score.value());
   for (const Interpolation& each : shares)
-    if (each.score.value() >= best - tolerance && std::abs(each.share - 0.5) < std::abs(picked - 0.5)) picked = each.share;
+    if (each.score.value() >= best - tolerance) picked = std::max(picked, each.share);
   return picked;
 }
 

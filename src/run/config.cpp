@@ -187,7 +187,6 @@ RunConfig best_config() {
   config.model.evaluation_size = 288;
   config.model.new_layer_start = "components";
   config.model.pooling = "both";
-  config.model.dropout = 0.2;
   config.data.crop = "resized";
   config.data.min_area = 0.2;
   config.data.colour_jitter = 0.3;
@@ -195,9 +194,10 @@ RunConfig best_config() {
   config.system.batch_size = 64;
   config.system.triplets_per_anchor = 1;
   config.schedule.optimizer = "adamw";
-  config.schedule.new_layer_rate = 5;
+  config.schedule.new_layer_rate = 1;
   config.schedule.rate_schedule = "cosine";
   config.schedule.epochs = 8;
+  config.schedule.rate_warmup_epochs = 1;
   config.schedule.weight_average = 0.99;
   return config;
 }

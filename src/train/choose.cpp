@@ -28,7 +28,9 @@ constexpr double kRateStep = 5;                  // between rates that are tried
 constexpr double kShares[] = {0.25, 0.5, 0.75};  // of the way that pretrained weights may go
 constexpr double kMostCost = 0.5;                // of the training's: what all trials may come to
 constexpr std::int64_t kLeastQueries = 60;       // fewer tell nothing
-constexpr std::int64_t kMostEpochs = 60;         // however long the budget
+constexpr std::int64_t kManyImages = 4000;       // to train on, from which dropout pays
+constexpr double kDropout = 0.2;
+constexpr std::int64_t kMostEpochs = 60;  // however long the budget
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -79,6 +81,8 @@ class Chooser {
     for (const double factor : factors) try_rate(config_.schedule.learning_rate.value() * factor);
     try_beyond();
     pick_trial(choice_, epochs_, pretrained());
+    // It slows learning down at first, so trials go without.
+    if (pretrained() && !config_.model.dropout && training_images_ >= kManyImages && choice_.epochs > 0) choice_.dropout = kDropout;
     return decide();
   }
 
@@ -265,6 +269,7 @@ RunConfig chosen_config(const RunConfig& config, const Choice& choice) {
   RunConfig chosen = config.resolved();
   if (choice.learning_rate > 0) chosen.schedule.learning_rate = choice.learning_rate;
   chosen.schedule.epochs = choice.epochs;
+  if (choice.dropout > 0) chosen.model.dropout = choice.dropout;
   chosen.schedule.rate_warmup_epochs = std::min(chosen.schedule.rate_warmup_epochs, static_cast<double>(choice.epochs));
   chosen.output.keep_start = choice.share < 1;
   return chosen;

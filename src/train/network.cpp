@@ -42,7 +42,7 @@ std::shared_ptr<EmbeddingModel> prepare_model(const RunConfig& config, const tor
   const BackboneTraits* const traits = known_backbone(config.model.backbone);
   auto model = make_model({.backbone = config.model.backbone,
                            .embedding_dimension = config.model.embedding_dim,
-                           .dropout = config.model.dropout,
+                           .dropout = config.model.dropout.value_or(0),
                            .input_size = config.model.input_size.value_or(0),
                            .channels = traits != nullptr && traits->grey ? config.model.channels.value_or(0) : 0,
                            .input_mean = config.model.input_mean,

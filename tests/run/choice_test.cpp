@@ -60,9 +60,9 @@ TEST(Choices, TakeTheFastestOfEqualRatesForPretrainedWeights) {
   EXPECT_EQ(choice.learning_rate, 0.1);
 }
 
-TEST(Choices, KeepHalfOfTheWayWhereSharesAreEqual) {
-  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.81, 0.4}}}, 0.01), 0.5);
-  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.9, 0.4}}}, 0.01), 0.75);
+TEST(Choices, KeepAsMuchOfTheWayAsDoesNoHarm) {
+  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.79, 0.4}}}, 0.01), 0.75);
+  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, 0.01), 0.5);
   EXPECT_EQ(pick_share({{0.25, {0.9, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, 0.01), 0.25);
   EXPECT_EQ(pick_share({}, 0.01), 1);
 }
@@ -94,11 +94,13 @@ TEST(Choices, SurviveTheirText) {
   choice.trials[0].shares = {{.share = 0.5, .score = {0.95, 0.55}}};
   pick_trial(choice, 8, true);
   choice.share = 0.75;
+  choice.dropout = 0.125;
   choice.decided = true;
   const Choice read = parse_choice(to_json(choice));
   EXPECT_EQ(to_json(read), to_json(choice));
   EXPECT_EQ(read.trials[1].score.recall_at_1, 1.0 / 3);
   EXPECT_EQ(read.share, 0.75);
+  EXPECT_EQ(read.dropout, 0.125);
   EXPECT_THAT([] { parse_choice("{}"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not the choice of a run")));
 }
 

@@ -123,6 +123,23 @@ TEST_F(Choosing, KeepsWeightsOnTheWayFromTheStart) {
   EXPECT_FALSE(last.at("conv1.weight").equal(start.at("conv1.weight")));
 }
 
+TEST(ChosenConfigs, HaveWhatWasChosenAndKeepWhatWasGiven) {
+  Choice choice;
+  choice.learning_rate = 0.125;
+  choice.epochs = 3;
+  choice.share = 0.75;
+  RunConfig config;
+  config.schedule.rate_warmup_epochs = 5;
+  const RunConfig plain = chosen_config(config, choice);
+  EXPECT_EQ(plain.schedule.learning_rate, 0.125);
+  EXPECT_EQ(plain.schedule.epochs, 3);
+  EXPECT_EQ(plain.schedule.rate_warmup_epochs, 3);
+  EXPECT_TRUE(plain.output.keep_start);
+  EXPECT_FALSE(plain.model.dropout.has_value());
+  choice.dropout = 0.25;
+  EXPECT_EQ(chosen_config(config, choice).model.dropout, 0.25);
+}
+
 TEST_F(Choosing, KeepsTheStartWhenTheChoiceSaysSo) {
   RunDirectory run = new_run("run");
   Choice choice;

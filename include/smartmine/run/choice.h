@@ -49,6 +49,7 @@ struct Choice {
   double learning_rate = 0;
   std::int64_t epochs = 0;  ///< 0: no training beats the weights that the run starts from.
   double share = 1;         ///< Of the way from the start to the last weights that the kept ones lie.
+  double dropout = 0;       ///< Of the training; 0: what the settings say.
   double seconds = 0;       ///< All of it took.
   std::string reason;       ///< In plain words.
 };
@@ -72,7 +73,7 @@ HeldOut classes_to_hold_out(std::size_t classes);
 /// `epochs`), share, interpolations and reason.
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 
-/// The share to keep: of those as good as the best, within the tolerance, the one nearest to a half.
+/// The share to keep: of those as good as the best, within the tolerance, the largest.
 double pick_share(const std::vector<Interpolation>& shares, double tolerance);
 
 /// How far scores of so many queries may differ by chance.

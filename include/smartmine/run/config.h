@@ -38,7 +38,7 @@ struct NetworkOptions {
   std::string backbone = "small";
   std::string weights;  ///< File; empty: random weights.
   std::int64_t embedding_dim = 64;
-  double dropout = 0;
+  std::optional<double> dropout;         ///< None; 0.2 if the training was chosen on held-out classes and is a long one.
   std::string new_layer_start = "auto";  ///< random, components or discriminants; auto: components where `weights` have none, else random.
   std::string batch_norm = "auto";       ///< Of ResNets and files, in training: frozen or batch; auto: frozen if pretrained.
   std::string pooling = "average";       ///< Of the last layer of googlenet and ResNets: average, max or both.

@@ -44,7 +44,9 @@ void visit_model_settings(Options& o, const Visit& visit) {
         o.backbone);
   visit(Setting{"weights", "Weights to start from: .safetensors, a state dict saved by PyTorch, or a .caffemodel"}, o.weights);
   visit(Setting{"embedding-dim", "Dimension of the embedding", Range::from(1, 65536)}, o.embedding_dim);
-  visit(Setting{"dropout", "Share of features dropped before the new layer", Range::below(0, 1)}, o.dropout);
+  visit(Setting{"dropout", "Share of features dropped before the new layer; auto: 0, or 0.2 in a long training that was chosen",
+                Range::below(0, 1)},
+        o.dropout);
   visit(Setting{"new-layer-start",
                 "random, or from features of the training images: components (where they vary most) or discriminants (where classes "
                 "differ); auto: components with --weights, else random",
