@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Downloads a data set, or the weights of a network, from where its makers publish it, checks it and unpacks it.
 #   scripts/get-data.sh omniglot|cub200 [DIR]                DIR is where to put it; datasets when none is named
+#   scripts/get-data.sh cars196 [DIR]                        lays it out from files in DIR: its makers no longer publish it
 #   scripts/get-data.sh googlenet|resnet18|resnet50 [DIR]    weights when none is named
 # Files that are there already are checked and not fetched again, so they may also be put into DIR by hand.
 set -euo pipefail
 
 usage() {
-  echo "usage: scripts/get-data.sh omniglot|cub200|googlenet|resnet18|resnet50 [DIR]" >&2
+  echo "usage: scripts/get-data.sh omniglot|cub200|cars196|googlenet|resnet18|resnet50 [DIR]" >&2
   exit 2
 }
 [ $# -ge 1 ] && [ $# -le 2 ] || usage
@@ -55,6 +56,7 @@ case "$name" in
     home=https://www.vision.caltech.edu/datasets/cub_200_2011/
     root=$dir
     ;;
+  cars196) ;;
   *) usage ;;
 esac
 [ -z "$weights" ] || dir=${2:-weights}
@@ -80,7 +82,65 @@ good() {  # FILE SUM
   [ "${digest:0:${#2}}" = "$2" ]
 }
 
+# Stanford Cars comes as two folders of numbered images and the lists of their classes: in archives of its makers, or as people have put
+# the unpacked folders on the net. The lists are checked by their digests; images that a copy lacks are named in missing.txt.
+lay_out_cars() {
+  local from="" folder archive part number image missing=0 sum
+  local lists=(cars_train_annos.mat cars_test_annos_withlabels.mat cars_meta.mat)
+  local list_sums=(7b154abe023e6274e597db035347ff56 b0a2b23655a3edd16d84508592a98d10 4591ba8ddb31503892280ed8c6ed1c16)
+  for archive in cars_train.tgz cars_test.tgz car_devkit.tgz; do
+    [ -f "$dir/$archive" ] || continue
+    [ ! -e "$dir/.unpacked-$archive" ] || continue
+    echo "get-data: unpacking $archive"
+    tar -xzf "$dir/$archive" -C "$dir" || { echo "get-data: $dir/$archive cannot be unpacked; is it whole?" >&2; exit 1; }
+    : >"$dir/.unpacked-$archive"
+  done
+  for folder in "$dir" "$dir/stanford_cars" "$dir"/*/stanford_cars; do
+    [ -d "$folder/cars_train" ] && [ -d "$folder/cars_test" ] && from=$(realpath "$folder") && break
+  done
+  if [ -z "$from" ]; then
+    {
+      echo "get-data: there are no folders cars_train and cars_test in $dir; bring them there in one of two ways, then run this again:"
+      echo "get-data:   git clone https://github.com/jhpohovey/StanfordCars-Dataset $dir/StanfordCars-Dataset      (2 GB)"
+      echo "get-data:   cars_train.tgz, cars_test.tgz, car_devkit.tgz and cars_test_annos_withlabels.mat as they once were published"
+    } >&2
+    exit 1
+  fi
+  root=$dir/cars196
+  mkdir -p "$root"
+  for i in "${!lists[@]}"; do
+    archive=""
+    for folder in "$from" "$from/devkit" "$dir" "$dir/devkit"; do [ -f "$folder/${lists[i]}" ] && archive=$folder/${lists[i]} && break; done
+    [ -n "$archive" ] || { echo "get-data: ${lists[i]} is missing; it belongs into $from" >&2; exit 1; }
+    sum=${list_sums[i]}
+    good "$archive" "$sum" || { echo "get-data: $archive is damaged or another version (its md5 is not $sum)" >&2; exit 1; }
+    cp "$archive" "$root/${lists[i]}"
+  done
+  : >"$root/missing.part"
+  for part in "cars_train 8144" "cars_test 8041"; do
+    folder=${part% *}
+    ln -sfn "$from/$folder" "$root/$folder"
+    for number in $(seq 1 "${part#* }"); do
+      printf -v image '%s/%05d.jpg' "$folder" "$number"
+      [ -s "$root/$image" ] || { echo "$image" >>"$root/missing.part"; missing=$((missing + 1)); }
+    done
+  done
+  if [ "$missing" -gt 0 ]; then
+    mv "$root/missing.part" "$root/missing.txt"
+    echo "get-data: $missing of 16185 images are not there; $root/missing.txt names them, and they are left out"
+  else
+    rm -f "$root/missing.part" "$root/missing.txt"
+  fi
+  echo "get-data: done; use --dataset cars196 --data-root $root"
+}
+
 need "${kind}sum" coreutils
+if [ "$name" = cars196 ]; then
+  need realpath coreutils
+  need tar tar
+  lay_out_cars
+  exit 0
+fi
 case "$name" in
   omniglot) need unzip unzip ;;
   cub200) need tar tar ;;

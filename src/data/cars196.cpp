@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,8 @@ namespace fs = std::filesystem;
 constexpr const char* kHint =
     "give the folder that holds cars_annos.mat, or the devkit's cars_train_annos.mat and cars_test_annos_withlabels.mat, or cars_annos.csv";
 
+constexpr const char* kMissing = "missing.txt";
+
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
@@ -31,7 +34,11 @@ bool is_there(const fs::path& path) {
 /// Gathers annotations of one or more files, checking each.
 class Collector {
  public:
-  explicit Collector(const fs::path& root) { contents_.root = root; }
+  explicit Collector(const fs::path& root) {
+    contents_.root = root;
+    if (const fs::path file = root / kMissing; is_there(file))
+      for (const TextLine& line : read_lines(file)) missing_.insert(line.text);
+  }
 
   /// Adds an annotation of `file`; `unit` is what its places are called. The image's path is tried below each of `folders`.
   void add(const fs::path& file, const char* unit, const CarsAnnotation& annotation, const std::vector<std::string>& folders) {
@@ -45,6 +52,10 @@ class Collector {
       id = folder + annotation.path;
       if (is_there(contents_.root / id)) break;
       id.clear();
+    }
+    if (id.empty() && missing_.contains(folders.front() + annotation.path)) {
+      ++left_out_;
+      return;
     }
     if (id.empty()) refuse(fmt::format("there is no image {}{} below {}", folders.front(), annotation.path, contents_.root.string()));
     const auto [earlier, is_new] = seen_.emplace(id, annotation.place);
@@ -70,6 +81,7 @@ class Collector {
       throw IoError(fmt::format("{}: the annotations have {} classes; at least 4 are needed", contents_.root.string(), classes));
     const std::int64_t last_training = (classes + 1) / 2;
     contents_.notes = fmt::format("Cars196: classes 1 to {} train, {} to {} test; no boxes.", last_training, last_training + 1, classes);
+    if (left_out_ > 0) contents_.notes += fmt::format(" {} images that {} names are left out.", left_out_, kMissing);
     if (classes != 196) contents_.notes += fmt::format(" This copy has {} classes; the original has 196.", classes);
     for (const auto& [label, name] : names_) contents_.classes.push_back({label, name});
     return split_by_class(std::move(contents_), last_training);
@@ -79,6 +91,8 @@ class Collector {
   DatasetContents contents_;
   std::map<std::int64_t, std::string> names_;
   std::unordered_map<std::string, std::size_t> seen_;
+  std::unordered_set<std::string> missing_;
+  std::size_t left_out_ = 0;
 };
 
 DataSplits from_csv(const fs::path& root, const fs::path& file) {

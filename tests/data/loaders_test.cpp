@@ -344,6 +344,20 @@ TEST(Cars196, ReadsTheDevkit) {
   EXPECT_EQ(splits.train.class_name(1), "Audi");
 }
 
+TEST(Cars196, LeavesOutImagesThatAreKnownToBeMissingAndNoOthers) {
+  const TemporaryFolder folder;
+  for (const char* image : {"cars_train/1.jpg", "cars_train/2.jpg", "cars_test/2.jpg"}) put(folder / image);
+  save_mat(folder / "cars_train_annos.mat", "fname", {{"1.jpg", 4}, {"2.jpg", 1}}, {});
+  save_mat(folder / "cars_test_annos_withlabels.mat", "fname", {{"1.jpg", 2}, {"2.jpg", 3}}, {});
+  EXPECT_THAT(io_error([&] { load_cars196(folder.path()); }), HasSubstr("there is no image cars_test/1.jpg"));
+  save(folder / "missing.txt", "cars_test/1.jpg\n");
+  const DataSplits splits = load_cars196(folder.path());
+  EXPECT_THAT(ids(splits.train), ElementsAre("cars_train/2.jpg"));
+  EXPECT_THAT(splits.train.notes(), HasSubstr("1 images that missing.txt names are left out"));
+  save(folder / "missing.txt", "cars_test/7.jpg\n");
+  EXPECT_THAT(io_error([&] { load_cars196(folder.path()); }), HasSubstr("there is no image cars_test/1.jpg"));
+}
+
 TEST(Cars196, CutMatFilesAreRefused) {
   const TemporaryFolder folder;
   put(folder / "1.jpg");
