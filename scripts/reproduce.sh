@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Trains every row of the paper's table over several seeds, and its studies, and ends with the tables: the paper's figures, ours, the
-# difference.
+# Trains every row of the paper's table over several seeds by the better recipe, the paper's own four rows by the literal one, and the
+# paper's studies, and ends with the tables: the paper's figures, ours, the difference, how much was mined and by which index.
 #   scripts/reproduce.sh cub200  --data-root CUB_200_2011 --weights weights/bvlc_googlenet.caffemodel --output results
 #   scripts/reproduce.sh cars196 --data-root cars196      --weights weights/bvlc_googlenet.caffemodel --output results
+#   scripts/reproduce.sh cars196 ... --only rows,paper --systems triplet-fanng-global-adaptive --seeds 1 --jobs 4      some of it
 #   scripts/reproduce.sh glyphs  --output results                       the whole thing on drawn characters, without data, weights or a GPU
 # Stopped at any moment (Ctrl-C, kill, a power cut), the same command goes on where it was: finished runs stay, half ones are resumed.
 # A run that fails is named, the others go on, and the exit status is 1. Needs bash and the program alone.
@@ -16,12 +17,14 @@ usage: scripts/reproduce.sh DATASET --output DIR [options] [-- SETTINGS...]
   --weights FILE     weights of the network to start from; needed for cub200 and cars196
   --output DIR       where runs, results.md (the parts asked for last) and report.html go
   --seeds 1,2,3      a run each, of every row and study
-  --study-seeds ...  others for the studies of kappa and mined triplets; default: as --seeds
+  --study-seeds ...  others for the studies of kappa, mined triplets and the index; default: as --seeds
   --epochs N         default: the recipe's
   --jobs N           trainings at the same time, each with its share of the cores; default: 1
-  --only PARTS       some of rows,convergence,kappa,mined,triplets,report, by commas; default: all
+  --only PARTS       some of rows,paper,convergence,kappa,mined,triplets,index,report, by commas; default: all
+                     rows: by recipes/DATASET.toml; paper: its own four by recipes/DATASET-paper.toml, where there is one
   --systems NAMES    some rows of the table, by commas; default: all eight
   --recipe FILE      settings other than recipes/DATASET.toml
+  --paper-recipe FILE  settings other than recipes/DATASET-paper.toml
   --program FILE     a smartmine that is built already; default: builds it
   --tables           trains nothing: tables and report of what is there
   --dry-run          prints the commands
@@ -46,16 +49,18 @@ as_typed() { # WORDS: a line that a shell reads as them
 
 # The rows of the paper's table, in its order.
 all_systems=semihard,lifted,npairs,triplet-global,clustering,triplet-fanng,triplet-fanng-global,triplet-fanng-global-adaptive
-all_parts=rows,convergence,kappa,mined,triplets,report
+all_parts=rows,paper,convergence,kappa,mined,triplets,index,report
 random=triplet-global hand_tuned=triplet-fanng-global adaptive=triplet-fanng-global-adaptive
-# The paper's studies. kappa: held at each value. mined, triplets: without the global loss, at a target of 0.5.
+own_rows="$random triplet-fanng $hand_tuned $adaptive"  # what the paper trained itself
+# The paper's studies. kappa: these are first values of the schedule. mined, triplets: without the global loss, at a target of 0.5. index:
+# the adaptive row with its lists by exact search, through the paper's graph, and through one that starts from that of the epoch before.
 kappas="1 4 16 64"
 fractions="0.1 0.2 0.3 0.4 0.5 0.6"
 alone="--system $adaptive --global-weight 0 --target-error 0.5"
 shown_epochs="4 8 12 16"
 
 dataset="" data_root="" weights="" output="" seeds=1,2,3 study_seeds="" epochs="" jobs=1
-only=$all_parts systems=$all_systems recipe="" program=""
+only="" systems=$all_systems recipe="" paper_recipe="" program=""
 dry_run=no tables_only=no
 settings=()
 words=$(as_typed scripts/reproduce.sh "$@")
@@ -65,7 +70,8 @@ while [ $# -gt 0 ]; do
     --) shift; settings=("$@"); break ;;
     --dry-run) dry_run=yes ;;
     --tables) tables_only=yes ;;
-    --data-root | --weights | --output | --seeds | --study-seeds | --epochs | --jobs | --only | --systems | --recipe | --program)
+    --data-root | --weights | --output | --seeds | --study-seeds | --epochs | --jobs | --only | --systems | --recipe | --paper-recipe | \
+      --program)
       [ $# -gt 1 ] || fail_usage "$1 needs a value"
       name=${1#--}
       printf -v "${name//-/_}" '%s' "$2"
@@ -93,7 +99,7 @@ each_of() { # NAME LIST ALLOWED
     [[ ",$3," == *",$one,"* ]] || fail_usage "$1 has '$one'; it may have ${3//,/, }"
   done
 }
-each_of --only "$only" $all_parts
+[ -z "$only" ] || each_of --only "$only" $all_parts
 each_of --systems "$systems" $all_systems
 for list in "$seeds" "${study_seeds:=$seeds}"; do
   [[ "$list" =~ ^[0-9]+(,[0-9]+)*$ ]] || fail_usage "seeds are '$list'; they must be whole numbers with commas between them"
@@ -103,6 +109,13 @@ done
 [[ "$jobs" =~ ^[1-9][0-9]*$ ]] || fail_usage "--jobs is '$jobs'; it must be a whole number from 1"
 recipe=${recipe:-$root/recipes/$dataset.toml}
 [ -f "$recipe" ] || fail_usage "there is no recipe $recipe"
+asked_for_paper=$only$paper_recipe
+paper_recipe=${paper_recipe:-$root/recipes/$dataset-paper.toml}
+only=${only:-$all_parts}
+if [[ ",$only," == *,paper,* ]] && [ ! -f "$paper_recipe" ]; then
+  [ -z "$asked_for_paper" ] || fail_usage "there is no recipe $paper_recipe"
+  only=$(sed 's/,paper,/,/' <<<"$only")
+fi
 if [ $tables_only = no ]; then
   if [ "$dataset" = glyphs ]; then
     [ -z "$data_root" ] || fail_usage "--data-root is not for glyphs, which are drawn"
@@ -127,12 +140,13 @@ program=$(realpath "$program" 2>/dev/null || echo "$program")
 
 # --- Which runs there are: a folder under --output, and the settings of its own.
 runs=()
-declare -A own=() part_runs=()
+declare -A own=() part_runs=() recipe_of=()
 has_part() { [[ ",$only," == *",$1,"* ]]; }
 has_system() { [[ ",$systems," == *",$1,"* ]]; }
 add() { # PART RUN SETTINGS
   [ -n "${own[$2]:-}" ] || runs+=("$2")
   own[$2]=$3
+  recipe_of[$2]=$([ "$1" = paper ] && echo "$paper_recipe" || echo "$recipe")
   part_runs[$1]+="$2 "
 }
 
@@ -153,21 +167,31 @@ for seed in ${seeds//,/ }; do
     has_part rows && add rows "rows/$system/seed-$seed" "--system $system --seed $seed"
   done
 done
+has_part paper && for seed in ${seeds//,/ }; do
+  for system in $own_rows; do
+    has_system "$system" && add paper "paper/$system/seed-$seed" "--system $system --seed $seed"
+  done
+done
 # Shorter runs have their triplets at epochs that the program chooses.
 has_part triplets && add triplets "triplets/seed-${seeds%%,*}" "$alone --seed ${seeds%%,*}$longer${save:+ --save-epochs $save}"
 for seed in ${study_seeds//,/ }; do
   has_part kappa && for kappa in $kappas; do
-    add kappa "kappa/$kappa/seed-$seed" "--system $hand_tuned --kappa $kappa --kappa-factor 1 --kappa-floor 1 --seed $seed"
+    add kappa "kappa/$kappa/seed-$seed" "--system $hand_tuned --kappa $kappa --seed $seed"
   done
   has_part mined && for fraction in $fractions; do
     add mined "mined/$fraction/seed-$seed" "$alone --mined-fraction $fraction --seed $seed"
   done
+  has_part index && {
+    add index "index/exact/seed-$seed" "--system $adaptive --index exact --seed $seed"
+    add index "index/random/seed-$seed" "--system $adaptive --index fanng --graph-start random --seed $seed"
+    add index "index/previous/seed-$seed" "--system $adaptive --index fanng --graph-start previous --seed $seed"
+  }
 done
 
 # What all runs share.
 cores=$(nproc)
 threads=$((cores / jobs > 0 ? cores / jobs : 1))
-shared=(--config "$(realpath "$recipe")")
+shared=()
 [ -z "$weights" ] || shared+=(--weights "$(realpath "$weights")")
 [ -z "$epochs" ] || shared+=(--epochs "$epochs")
 [[ " ${settings[*]:-} " == *" --validation-classes"* ]] || shared+=(--validation-classes 0)
@@ -176,15 +200,18 @@ free=(--threads "$threads")  # they change nothing that is computed
 [[ " ${settings[*]:-} " == *" --threads"* ]] && free=()
 [ -z "$data_root" ] || free+=(--data-root "$(realpath "$data_root")")
 output=$(realpath -m "$output")
-recipe_sum=$(cksum <"$recipe")
 weights_sum=$([ -z "$weights" ] || [ $tables_only = yes ] || cksum <"$weights")
 
 # What a run is made by, wherever the files are. A finished run made by the same is left as it is; one made by anything else is not touched.
-key_of() { echo "${epochs:+--epochs $epochs }${settings[*]:+${settings[*]} }${own[$1]} recipe ${recipe_sum% *} weights ${weights_sum% *}"; }
+key_of() {
+  local sum
+  sum=$(cksum <"${recipe_of[$1]}")
+  echo "${epochs:+--epochs $epochs }${settings[*]:+${settings[*]} }${own[$1]} recipe ${sum% *} weights ${weights_sum% *}"
+}
 is_finished() { [ -f "$output/$1/reproduced.txt" ] && [ "$(head -n 1 "$output/$1/reproduced.txt")" = "$(key_of "$1")" ]; }
 command_of() { # RUN: into `command`
   # shellcheck disable=SC2206  # several words
-  command=("$program" train "${shared[@]}" ${own[$1]} "${free[@]}" --output "$output/$1")
+  command=("$program" train --config "$(realpath "${recipe_of[$1]}")" "${shared[@]}" ${own[$1]} "${free[@]}" --output "$output/$1")
   [ -f "$output/$1/config.toml" ] && command+=(--resume)
   return 0
 }
@@ -280,7 +307,7 @@ end_run() {
   run=${job_run[$pid]} log=$output/logs/${job_run[$pid]//\//-}.log
   if [ $status -eq 0 ]; then
     # shellcheck disable=SC2206  # several words
-    command=(smartmine train "${shared[@]/#$root\//}" ${own[$run]} "${free[@]}" --output "$run")
+    command=(smartmine train --config "${recipe_of[$run]/#$root\//}" "${shared[@]/#$root\//}" ${own[$run]} "${free[@]}" --output "$run")
     {
       key_of "$run"
       as_typed "${command[@]}"
@@ -348,11 +375,13 @@ results() {
   printf -- '- Wall time: %s s over all calls; %s s in the last one, which trained %s runs, %s at a time, and found %s finished\n' \
     $((earlier + SECONDS)) "$SECONDS" "$trained" "$jobs" "$finished"
   for run in "${failed[@]}"; do printf -- '- Failed: %s: %s\n' "$run" "$(tail -n 1 "logs/${run//\//-}.log")"; done
-  section rows "The table" "${paper[@]}"
+  section rows "The table, by the better recipe" "${paper[@]}"
+  section paper "The paper's own rows, by its letter" "${paper[@]}"
   section convergence "Convergence: random triplets, kappa by schedule, kappa by the controller" --by-epoch
-  section kappa "Recall against kappa, held"
+  section kappa "Recall against the first kappa of the schedule"
   section mined "Share of mined triplets, by the controller, without the global loss" --by-epoch
   section triplets "Mined triplets of fixed anchors, by the controller, without the global loss" --triplets
+  section index "Lists by exact search, through the paper's graph, and through one that starts from the last epoch's"
   printf '\n## Runs\n\n'
   for run in "${runs[@]}"; do
     [ -f "$run/reproduced.txt" ] || continue

@@ -112,6 +112,22 @@ std::map<std::string, double> figures_of(const Json& line) {
   return figures;
 }
 
+/// What an epoch was mined from; none: it did not mine.
+struct Mined {
+  double share = 0;
+  std::string index;
+};
+
+std::optional<Mined> mined_of(const Json& line) {
+  if (!line.contains("lists") || !line.contains("mining") || !line["lists"].contains("index")) return std::nullopt;
+  const auto count = [&](const char* name) { return line["mining"].contains(name) ? line["mining"][name].get<double>() : 0.0; };
+  if (count("triplets") == 0) return std::nullopt;
+  Mined mined{.share = (count("mined") + count("mined_outside_positive") + count("mined_nearer_positive")) / count("triplets"),
+              .index = line["lists"]["index"].get<std::string>()};
+  if (line["lists"].contains("start")) mined.index += ", " + line["lists"]["start"].get<std::string>();
+  return mined;
+}
+
 double seconds_of(const Json& line) {
   if (line.contains("seconds") && line["seconds"].is_number()) return line["seconds"].get<double>();
   double sum = 0;
@@ -124,23 +140,32 @@ RunGroup group_of(const std::vector<const ReadRun*>& runs, std::vector<std::stri
   const ReadRun& first = *runs.front();
   RunGroup group{.name = first.system, .dataset = first.dataset, .system = first.system, .evaluated_on = {}, .epochs = first.epochs};
   std::map<std::int64_t, std::map<std::string, std::vector<double>>> values;
-  std::vector<double> seconds;
+  std::vector<double> seconds, mined;
+  std::set<std::string> indices;
   std::map<std::string, std::string> seeds;  // and a run of each
   for (const ReadRun* run : runs) {
     group.runs.push_back(run->path);
-    double sum = 0;
+    double sum = 0, mined_sum = 0, mined_epochs = 0;
     for (const Json& line : run->log) {
       sum += seconds_of(line);
+      if (const auto of_epoch = mined_of(line)) {
+        mined_sum += of_epoch->share;
+        ++mined_epochs;
+        indices.insert(of_epoch->index);
+      }
       for (const auto& [name, value] : figures_of(line)) values[line["epoch"].get<std::int64_t>()][name].push_back(value);
       if (line.contains("evaluated_on")) group.evaluated_on = line["evaluated_on"].get<std::string>();
     }
     seconds.push_back(sum);
+    if (mined_epochs > 0) mined.push_back(mined_sum / mined_epochs);
     if (const auto [place, added] = seeds.emplace(run->seed, run->path.string()); !added)
       notes.push_back(fmt::format("{} and {} have the same settings and the same seed, {}: their spread says little", place->second,
                                   run->path.string(), run->seed));
     for (ShownTriplet& triplet : triplets_of(*run, notes)) group.triplets.push_back(std::move(triplet));
   }
   group.seconds = spread_of(seconds);
+  group.mined = spread_of(mined);
+  group.index = fmt::format("{}", fmt::join(indices, "; "));
   for (const auto& [epoch, by_name] : values)
     for (const auto& [name, list] : by_name) group.by_epoch[epoch][name] = spread_of(list);
   if (const auto last = group.by_epoch.find(group.epochs); last != group.by_epoch.end()) {
@@ -236,6 +261,9 @@ std::string results_table(const Comparison& comparison, const std::string& paper
   if (with_paper) heading.emplace_back("");
   heading.insert(heading.end(), {"runs", "epochs"});
   for (const Column& column : kMetrics) heading.push_back(fmt::format("{} %", column.heading));
+  const bool any_mined =
+      std::any_of(comparison.groups.begin(), comparison.groups.end(), [](const RunGroup& group) { return group.mined.count > 0; });
+  if (any_mined) heading.insert(heading.end(), {"mined %", "index"});
   heading.emplace_back("seconds in epochs");
   std::vector<Cells> rows = {heading};
   for (const RunGroup& group : comparison.groups) {
@@ -256,9 +284,10 @@ std::string results_table(const Comparison& comparison, const std::string& paper
       theirs.push_back(fmt::format("{:.2f}", figures_of(*published)[i]));
       difference.push_back(own == nullptr ? "-" : fmt::format("{:+.2f}", 100 * own->mean - figures_of(*published)[i]));
     }
+    if (any_mined) ours.insert(ours.end(), {mean_and_spread(group.mined, 100, 1), group.index.empty() ? "-" : group.index});
     ours.push_back(mean_and_spread(group.seconds, 1, 1));
-    theirs.emplace_back("");
-    difference.emplace_back("");
+    theirs.resize(ours.size());
+    difference.resize(ours.size());
     if (published != nullptr) rows.push_back(theirs);
     rows.push_back(ours);
     if (published != nullptr) rows.push_back(difference);
@@ -387,6 +416,8 @@ std::string comparison_json(const Comparison& comparison, const ComparisonOption
     for (const auto& run : group.runs) json["runs"].push_back(run.string());
     for (const auto& [name, spread] : group.metrics) json[name] = to_json(spread);
     json["seconds"] = to_json(group.seconds);
+    if (group.mined.count > 0) json["mined"] = to_json(group.mined);
+    if (group.mined.count > 0) json["index"] = group.index;
     if (const PaperRow* published = paper_row(group, options.paper)) {
       for (std::size_t i = 0; i < figures_of(*published).size(); ++i) {
         json["paper"][kMetrics[i].name] = figures_of(*published)[i] / 100;

@@ -68,7 +68,7 @@ TEST_F(Reproduce, GoesOnWhereItWasStoppedAndEndsWithTheTables) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(std::filesystem::last_write_time(finished / "log.jsonl"), written) << "a finished run was run again";
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("goes on"), HasSubstr("were finished before, 0 failed")));
-  EXPECT_THAT(outcome.out, AllOf(StartsWith("# glyphs\n"), HasSubstr("## The table\n\n| system"),
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("# glyphs\n"), HasSubstr("## The table, by the better recipe\n\n| system"),
                                  HasSubstr("| triplet-global                |    2 |      2 |"), HasSubstr("Recall@1 by epoch"),
                                  HasSubstr("Validation error by epoch"), HasSubstr("Triplets of fixed anchors in triplets/seed-1"),
                                  HasSubstr("- Device: cpu ("), HasSubstr("- Commit: "), HasSubstr("- Seeds: 1,2")));
@@ -106,13 +106,37 @@ TEST_F(Reproduce, GoesOnAfterARunThatFailsAndSaysSo) {
 TEST_F(Reproduce, PrintsTheCommandsOfAllRowsAndStudies) {
   const Outcome outcome = run({"--dry-run"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 8 * 3 + 1 + (4 + 6) * 3);
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("--kappa 64 --kappa-factor 1"), HasSubstr("--mined-fraction 0.6"),
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 8 * 3 + 1 + (4 + 6 + 3) * 3);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("--kappa 64 --seed"), HasSubstr("--mined-fraction 0.6"), HasSubstr("--graph-start random"),
                                  HasSubstr("--epochs 16 --save-epochs 4,8,12,16 "), HasSubstr("--validation-classes 0 ")));
   EXPECT_FALSE(std::filesystem::exists(result("")));
   EXPECT_THAT(run({"--dry-run", "--epochs", "8"}).out,
               HasSubstr("--save-epochs 4,8 "));  // what was asked for goes before the paper's epochs
   EXPECT_THAT(run({"--dry-run"}, {"--validation-classes", "0.2"}).out, Not(HasSubstr("--validation-classes 0 ")));
+}
+
+TEST_F(Reproduce, TrainsThePapersOwnRowsByItsLetterBesideTheBetterOnes) {
+  write_text(folder_ / "letter.toml",
+             read_text(std::filesystem::path(SMARTMINE_SOURCE) / "recipes/glyphs.toml") +
+                 "# The paper's graph.\ngraph-start = \"random\"\n# And lists.\nlonger-lists = true\n# Its fit.\nkappa-fit = \"linear\"\n");
+  const std::vector<std::string> parts = {"--epochs",       "2",
+                                          "--seeds",        "1",
+                                          "--systems",      "lifted,triplet-global,triplet-fanng-global-adaptive",
+                                          "--only",         "rows,paper",
+                                          "--paper-recipe", folder_ / "letter.toml"};
+  const Outcome commands = run([&] {
+    std::vector<std::string> words = parts;
+    words.emplace_back("--dry-run");
+    return words;
+  }());
+  EXPECT_EQ(std::count(commands.out.begin(), commands.out.end(), '\n'), 3 + 2) << "lifted is none of the paper's own";
+  const Outcome outcome = run(parts);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("## The table, by the better recipe\n\n| system"), HasSubstr("mined % |"),
+                                 HasSubstr("## The paper's own rows, by its letter\n\n| system"), HasSubstr("| fanng, random |")));
+  EXPECT_THAT(read_text(result("paper/triplet-fanng-global-adaptive/seed-1/config.toml")), HasSubstr("graph-start = \"random\""));
+  EXPECT_THAT(read_text(result("rows/triplet-fanng-global-adaptive/seed-1/config.toml")), HasSubstr("graph-start = \"auto\""));
+  EXPECT_THAT(run(parts).err, HasSubstr("0 runs trained, 5 were finished before, 0 failed"));
 }
 
 TEST_F(Reproduce, RefusesBadInputInOneLine) {
@@ -133,6 +157,7 @@ TEST_F(Reproduce, RefusesBadInputInOneLine) {
   refused("--jobs is '-1'", {"--jobs", "-1"});
   refused("--data-root is not for glyphs", {"--data-root", "."});
   refused("there is no recipe", {"--recipe", folder_ / "none.toml"});
+  refused("there is no recipe", {"--only", "paper"});
   const auto script = std::string(SMARTMINE_SOURCE) + "/scripts/reproduce.sh";
   EXPECT_EQ(Process({script, "cub200", "--output", folder_ / "results"}).wait().status, 2);
   EXPECT_EQ(Process({script, "birds", "--output", folder_ / "results"}).wait().status, 2);

@@ -139,6 +139,19 @@ TEST_F(Compare, PutsThePaperOursAndTheDifferenceIntoOneTable) {
   EXPECT_TRUE(json.at("groups").at(1).at("recall@1").at("deviation").is_null());
 }
 
+TEST_F(Compare, SaysHowMuchWasMinedAndByWhichIndex) {
+  const Comparison comparison = compare({make("a", {.mined = 0.9}), make("b", {.seed = 2, .mined = 0.8}), make("c", {.system = "npairs"})});
+  EXPECT_NEAR(comparison.groups.at(0).mined.mean, 0.85, 1e-9);
+  EXPECT_EQ(comparison.groups.at(0).index, "fanng, random");
+  EXPECT_EQ(comparison.groups.at(1).mined.count, 0U);
+  EXPECT_THAT(comparison_tables(comparison, {}),
+              AllOf(HasSubstr("mined % |         index |"), HasSubstr("| 85.0 ± 7.1 | fanng, random |"), HasSubstr("|          - |")));
+  EXPECT_THAT(comparison_tables(compare({folder_ / "c"}), {}), Not(HasSubstr("mined")));
+  const auto json = nlohmann::json::parse(comparison_json(comparison, {}));
+  EXPECT_NEAR(json.at("groups").at(0).at("mined").at("mean").get<double>(), 0.85, 1e-9);
+  EXPECT_FALSE(json.at("groups").at(1).contains("index"));
+}
+
 TEST_F(Compare, ShowsTheCourseOfEveryGroupSideBySide) {
   const Comparison comparison = compare({make("a"), make("b", {.system = "triplet-global", .epochs = 1, .epochs_done = 1})});
   const std::string text = comparison_tables(comparison, {.by_epoch = true});

@@ -20,6 +20,7 @@ struct FinishedRun {
   double seconds = 10;  ///< An epoch.
   std::string evaluated_on = "test";
   std::string more = {};  ///< Further lines of config.toml.
+  double mined = -1;      ///< Share of triplets that the epochs after the first mined, through the paper's graph; under 0: they mined none.
 };
 
 inline void make_finished_run(const std::filesystem::path& path, const FinishedRun& made) {
@@ -31,6 +32,10 @@ inline void make_finished_run(const std::filesystem::path& path, const FinishedR
     Json line{{"epoch", epoch}, {"training_error", nullptr}, {"kappa", nullptr}, {"validation_error", 0.25}, {"seconds", made.seconds}};
     if (epoch > 0) line["training_error"] = 0.6;
     if (epoch > 1) line["kappa"] = 2.5;
+    if (epoch > 1 && made.mined >= 0) {
+      line["lists"] = {{"index", "fanng"}, {"recall", 0.99}, {"distance_computations", 1}, {"start", "random"}};
+      line["mining"] = {{"triplets", 1000}, {"mined", 1000 * made.mined - 100}, {"mined_outside_positive", 100}};
+    }
     line["evaluated_on"] = made.evaluated_on;
     line["metrics"] = {
         {"recall@1", recall}, {"recall@2", recall + 0.05}, {"recall@4", recall + 0.1}, {"recall@8", recall + 0.2}, {"nmi", recall + 0.1}};

@@ -39,7 +39,9 @@ struct RunGroup {
   std::int64_t epochs = 0;
   std::vector<std::filesystem::path> runs = {};
   std::map<std::string, Spread> metrics = {};  ///< Of the last epoch, by the names of the log; fractions of 1.
-  Spread seconds = {};                         ///< A run.
+  Spread mined = {};       ///< Share of triplets whose negative came from a list, over the epochs that mine; none: none does.
+  std::string index = {};  ///< By which index these lists were found, and from what a graph was built; empty: no lists.
+  Spread seconds = {};     ///< A run.
   /// By epoch and name: the metrics, training_error, validation_error and kappa.
   std::map<std::int64_t, std::map<std::string, Spread>> by_epoch = {};
   std::vector<ShownTriplet> triplets = {};  ///< As far as the runs kept some.
