@@ -13,6 +13,7 @@ export interface Epoch {
   epoch: number;
   training_error: number | null;
   validation_error: number | null;
+  reserved_error: number | null;
   kappa: number | null;
   loss: number | null;
   loss_parts: Numbers;
@@ -23,6 +24,7 @@ export interface Epoch {
   /// Where it was trained, if the log says.
   device: string | null;
   mining: Numbers | null;
+  lists: Numbers | null;
   metrics: Numbers | null;
   evaluated_on: string | null;
   notes: string[];
@@ -206,6 +208,7 @@ function readEpoch(value: unknown): Epoch | null {
     epoch,
     training_error: number(json.training_error),
     validation_error: number(json.validation_error),
+    reserved_error: number(json.reserved_error),
     kappa: number(json.kappa),
     loss: number(json.loss),
     loss_parts: numbers(json.loss_parts),
@@ -215,6 +218,7 @@ function readEpoch(value: unknown): Epoch | null {
     images_per_second: number(json.images_per_second),
     device: text(json.device),
     mining: numbersOrNull(json.mining),
+    lists: numbersOrNull(json.lists),
     metrics: numbersOrNull(json.metrics),
     evaluated_on: text(json.evaluated_on),
     notes: strings(json.notes).filter((note) => note !== ''),

@@ -72,7 +72,8 @@ export function allSettings(runs: Run[]): SettingRow[] {
 const kMines = /fanng|smart-batch/;
 const kUsedBy: Record<string, RegExp> = {
   kappa: kMines, neighbors: kMines, index: kMines, 'mined-fraction': kMines, 'nearer-positives': kMines, 'min-negative-rank': kMines, 'hub-limit': kMines,
-  'duplicate-distance': kMines, 'warmup-epochs': kMines, 'target-error': /adaptive|smart-batch/, 'kappa-fit': /adaptive|smart-batch/,
+  'duplicate-distance': kMines, 'warmup-epochs': kMines, 'longer-lists': kMines, 'longest-list': kMines,
+  'graph-start': kMines, 'success-rate': kMines, target: /adaptive|smart-batch/, 'target-error': /adaptive|smart-batch/, 'kappa-fit': /adaptive|smart-batch/,
   'global-weight': /global/, 'global-lambda': /global/, 'global-margin': /global/, 'lifted-margin': /^lifted$/, 'npairs-norm-weight': /^npairs$/,
   'clustering-gamma': /^clustering$/, 'pairs-margin': /^hard-pairs$/, 'images-per-class': /^(semihard|lifted|clustering)$/, margin: /triplet|semihard/,
   'multisimilarity-alpha': /^smart-batch$/, 'multisimilarity-beta': /^smart-batch$/, 'multisimilarity-base': /^smart-batch$/,

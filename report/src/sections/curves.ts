@@ -37,6 +37,7 @@ export function training(state: State): Section {
   const panels = [
     of('training-error', 'Training error', 'percent', (epoch) => epoch.training_error, 'Share of the loss’s terms above 0', target),
     of('validation-error', 'Validation error', 'percent', (epoch) => epoch.validation_error, 'Random triplets of the evaluated split that violate the margin'),
+    of('reserved-error', 'Error of reserved images', 'percent', (epoch) => epoch.reserved_error, 'Random triplets of training classes’ images that are not trained on'),
     of('kappa', 'Kappa', 'number', (epoch) => epoch.kappa, 'Neighbours nearer than kappa times the first positive are left out'),
     of('learning-rate', 'Learning rate', 'number', (epoch) => epoch.learning_rate, 'In the middle of the epoch'),
     of('loss', 'Loss', 'number', (epoch) => epoch.loss, 'Mean over the steps'),
@@ -51,6 +52,10 @@ export function mining(state: State): Section {
   if (!state.runs.some(mines)) return section('mining', 'Mining', lead, [], nothing('None of these runs has mined triplets so far.'));
   const parts = (run: Run): StackPart[] =>
     kTripletKinds.map((kind, i) => ({ key: kind.key, name: kind.name, color: i, decal: i })).filter((part) => run.epochs.some((epoch) => (epoch.mining?.[part.key] ?? 0) > 0));
+  const ofGraph = (id: string, title: string, unit: 'percent' | 'number', name: string, note: string) => {
+    const pick = (epoch: Epoch) => epoch.lists?.[name] ?? null;
+    return has(state, pick) ? linePanel(state, { id, title, unit, pick, note }) : null;
+  };
   return section(
     'mining',
     'Mining',
@@ -71,6 +76,9 @@ export function mining(state: State): Section {
         pick: kindShare,
         empty: 'The runs shown have not mined in these epochs.',
       }),
+      ofGraph('graph-success', 'Success rate of the graph', 'percent', 'success_rate', 'Share of random walks that reach their target'),
+      ofGraph('graph-bound', 'Its lower bound', 'percent', 'success_bound', 'Lower end of the 95 % interval'),
+      ofGraph('graph-degree', 'Degree of the graph', 'number', 'mean_degree', 'Edges per image'),
     ),
   );
 }
