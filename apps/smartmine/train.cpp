@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "console.h"
 #include "interrupt.h"
+#include "mined_summary.h"
 #include "option_checks.h"
 #include "report_page.h"
 #include "smartmine/model/weights.h"
@@ -83,6 +84,7 @@ std::string summary(const RunDirectory& run, const std::optional<EpochRecord>& k
     });
     table += "\n";
   }
+  table += mined_summary(run.log());
   return table + fmt::format("  {:.0f} s; the run is in {}\n", seconds, run.path().string());
 }
 

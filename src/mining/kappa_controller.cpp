@@ -19,6 +19,7 @@ constexpr double kPriorSpread = 0.2;
 constexpr double kLeastSpread = 0.01;
 constexpr double kUsualStart = 4;
 constexpr int kHalvings = 10;  // of the range up to it, to find a start: to some thousandths
+constexpr double kLeastError = 0.02, kMostError = 0.98;
 constexpr double kFlattest = -0.125;
 constexpr double kSteepest = -2;
 
@@ -32,7 +33,7 @@ void require_shares(double error, double mined) {
 
 // An error beyond 2 or 98 % counts as that: the ends of the scale are infinitely far away.
 double log_odds(double error) {
-  const double kept = std::clamp(error, 0.02, 0.98);
+  const double kept = std::clamp(error, kLeastError, kMostError);
   return std::log(kept / (1 - kept));
 }
 
@@ -95,6 +96,8 @@ class StateReader {
     return text.substr(name.size() + 1);
   }
 
+  bool next_is(std::string_view name) const { return rest_.starts_with(name) && rest_.size() > name.size() && rest_[name.size()] == ' '; }
+
   double number(std::string_view text) {
     double value = 0;
     // from_chars knows no prefix and no locale.
@@ -143,9 +146,16 @@ void KappaControllerOptions::validate() const {
     fail("initial_slope", initial_slope, fmt::format("from {} to {}", kSteepest, kFlattest));
 }
 
-KappaController::KappaController(const KappaControllerOptions& options) : options_(options), kappa_(options.start) {
+KappaController::KappaController(const KappaControllerOptions& options)
+    : options_(options), kappa_(options.start), target_(options.target_error) {
   options_.validate();
   if (kappa_ == 0) kappa_ = std::clamp(kUsualStart, options_.min_kappa, options_.max_kappa);
+}
+
+void KappaController::aim(double target_error) {
+  if (!(target_error >= 0 && target_error <= 1))
+    throw InvalidArgument(fmt::format("target error is {}; it must be from 0 to 1", target_error));
+  target_ = std::clamp(target_error, kLeastError, kMostError);
 }
 
 void KappaController::begin(const std::function<double(double kappa)>& expected_error) {
@@ -154,11 +164,11 @@ void KappaController::begin(const std::function<double(double kappa)>& expected_
   double low = options_.min_kappa, high = std::clamp(kUsualStart, options_.min_kappa, options_.max_kappa);
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = std::sqrt(low * high);
-    (expected_error(middle) > options_.target_error ? low : high) = middle;
+    (expected_error(middle) > target_ ? low : high) = middle;
   }
   kappa_ = high;
   explanation_ = fmt::format("triplets of kappa {:.4g} have an error of {:.3f} before they are trained on, target {:.3f}: starts there",
-                             kappa_, expected_error(kappa_), options_.target_error);
+                             kappa_, expected_error(kappa_), target_);
 }
 
 double KappaController::slope_step(const std::vector<Seen>& pairs, std::string& reason) const {
@@ -174,13 +184,13 @@ double KappaController::slope_step(const std::vector<Seen>& pairs, std::string& 
                          pairs.size(), slope);
   else
     reason = fmt::format("slope {:.2f} from the last {} pairs", slope, pairs.size());
-  return kappa_ * std::exp(slope * (log_odds(options_.target_error) - log_odds(pairs.back().error)));
+  return kappa_ * std::exp(slope * (log_odds(target_) - log_odds(pairs.back().error)));
 }
 
 double KappaController::linear_step(const std::vector<Seen>& pairs, std::string& reason) const {
   const auto by_initial_slope = [&](const std::string& why) {
     reason = fmt::format("{}: step by the initial slope {:.2f}", why, options_.initial_slope);
-    return kappa_ * std::exp(options_.initial_slope * (log_odds(options_.target_error) - log_odds(pairs.back().error)));
+    return kappa_ * std::exp(options_.initial_slope * (log_odds(target_) - log_odds(pairs.back().error)));
   };
   const std::string singular = why_singular(pairs);
   if (!singular.empty()) return by_initial_slope(singular);
@@ -191,7 +201,7 @@ double KappaController::linear_step(const std::vector<Seen>& pairs, std::string&
     return by_initial_slope(
         fmt::format("the last {} pairs say that the error does not fall as kappa grows, which is not believed", pairs.size()));
   const double beta = fit.mean_y - alpha * fit.mean_x;
-  const double wanted = alpha * options_.target_error + beta;
+  const double wanted = alpha * target_ + beta;
   reason = fmt::format("kappa = {:.3g} * error + {:.3g} from the last {} pairs asks for {:.3g}", alpha, beta, pairs.size(), wanted);
   return wanted;
 }
@@ -203,8 +213,7 @@ double KappaController::saturated_step(double error, std::string& reason) const 
   reason = fmt::format("{} triplet has a loss, which says nothing of how far off kappa is: a full step", too_hard ? "every" : "no");
   // Unless a recent kappa was too far on the other side: then half the way there.
   for (const Seen& seen : window_) {
-    const bool other_side =
-        too_hard ? seen.kappa > kappa_ && seen.error < options_.target_error : seen.kappa < kappa_ && seen.error > options_.target_error;
+    const bool other_side = too_hard ? seen.kappa > kappa_ && seen.error < target_ : seen.kappa < kappa_ && seen.error > target_;
     const double middle = std::sqrt(seen.kappa * kappa_);
     if (!other_side || (too_hard ? middle >= next : middle <= next)) continue;
     next = middle;
@@ -216,11 +225,11 @@ double KappaController::saturated_step(double error, std::string& reason) const 
 
 void KappaController::observe(double training_error, double mined) {
   require_shares(training_error, mined);
-  if (mined <= kHardlyMined && training_error > options_.target_error) {
+  if (mined <= kHardlyMined && training_error > target_) {
     // Once nothing is mined, a larger kappa changes nothing, and would be a long way to come back from.
     explanation_ =
         fmt::format("training error {:.3f}, target {:.3f}: kappa {:.4g} stays; {:.2g} % are mined, so the error is that of random triplets",
-                    training_error, options_.target_error, kappa_, 100 * mined);
+                    training_error, target_, kappa_, 100 * mined);
     return;
   }
   window_.push_back({training_error, kappa_});
@@ -241,13 +250,15 @@ void KappaController::observe(double training_error, double mined) {
   }
   const double kept = std::clamp(next, options_.min_kappa, options_.max_kappa);
   if (kept != next) reason += fmt::format("; held at the {} end of the range, {:.3g}", kept > next ? "lower" : "upper", kept);
-  explanation_ = fmt::format("training error {:.3f}, target {:.3f}: kappa {:.4g} -> {:.4g}; {}", training_error, options_.target_error,
-                             kappa_, kept, reason);
+  explanation_ =
+      fmt::format("training error {:.3f}, target {:.3f}: kappa {:.4g} -> {:.4g}; {}", training_error, target_, kappa_, kept, reason);
   kappa_ = kept;
 }
 
 std::string KappaController::save() const {
-  std::string text = fmt::format("{}\nkappa {:a}\npairs {}\n", kControllerHeader, kappa_, window_.size());
+  std::string text = fmt::format("{}\nkappa {:a}\n", kControllerHeader, kappa_);
+  if (target_ != options_.target_error) text += fmt::format("target {:a}\n", target_);
+  text += fmt::format("pairs {}\n", window_.size());
   for (const Seen& seen : window_) text += fmt::format("pair {:a} {:a}\n", seen.error, seen.kappa);
   return text + fmt::format("explanation {}\n", explanation_);
 }
@@ -255,6 +266,9 @@ std::string KappaController::save() const {
 void KappaController::load(std::string_view state) {
   StateReader reader(state, kControllerHeader);
   const double kappa = reader.positive(reader.field("kappa"));
+  const bool aimed = reader.next_is("target");
+  const double target = aimed ? reader.number(reader.field("target")) : options_.target_error;
+  if (!(target > 0 && target < 1)) reader.fail(fmt::format("target {} is not between 0 and 1", target));
   const std::string_view count_text = reader.field("pairs");
   std::size_t count = 0;
   const auto [end, error] = std::from_chars(count_text.data(), count_text.data() + count_text.size(), count);
@@ -272,6 +286,7 @@ void KappaController::load(std::string_view state) {
   std::string explanation(reader.field("explanation"));
   reader.finish();
   kappa_ = kappa;
+  target_ = target;
   window_ = std::move(window);
   explanation_ = std::move(explanation);
 }

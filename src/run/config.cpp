@@ -21,6 +21,7 @@ namespace {
 
 constexpr double kAdamRate = 1e-3;        // whatever the loss, for its scale cancels
 constexpr double kPretrainedAdam = 0.25;  // times that
+constexpr double kReserved = 0.1;         // of every class, for the validation error
 
 const auto check = [](const Setting& setting, const auto& value) { check_value(setting, value); };
 
@@ -103,6 +104,12 @@ void MiningOptions::validate() const {
   visit_mining_settings(*this, check);
   if (kappa && *kappa < kappa_floor)
     throw InvalidArgument(fmt::format("kappa is {}; it must be auto or at least kappa-floor, {}", *kappa, kappa_floor));
+  if (index == "exact" && graph_start != "auto")
+    throw InvalidArgument(fmt::format("graph-start is '{}'; with index exact there is no graph, so it must be auto", graph_start));
+  if (longest_list && !longer_lists)
+    throw InvalidArgument(fmt::format("longest-list is {}; without longer-lists it must be auto", *longest_list));
+  if (longest_list && neighbors && *longest_list < *neighbors)
+    throw InvalidArgument(fmt::format("longest-list is {}; it must be auto or at least neighbors, {}", *longest_list, *neighbors));
   if (hub_limit != 0 && hub_limit < 1) throw InvalidArgument(fmt::format("hub-limit is {}; it must be 0 or from 1 to 1e6", hub_limit));
 }
 
@@ -143,6 +150,10 @@ void RunConfig::validate() const {
   const SystemTraits* traits = known_traits(system.name);
   if (mining.find_kappa && traits != nullptr && !traits->adaptive)
     throw InvalidArgument(fmt::format("find-kappa is true; {} has no controller to find one, so it must be false", system.name));
+  if (mining.target == "validation" && traits != nullptr && !traits->adaptive)
+    throw InvalidArgument(fmt::format("target is 'validation'; {} has no controller to aim, so it must be constant", system.name));
+  if (mining.target == "validation" && data.reserved_images == 0.0)
+    throw InvalidArgument("reserved-images is 0; with target validation it must be auto or above 0");
 }
 
 RunConfig RunConfig::resolved() const {
@@ -164,6 +175,8 @@ RunConfig RunConfig::resolved(const SystemTraits& traits) const {
                                                                 : traits.learning_rate * (pretrained ? traits.pretrained_rate : 1);
   if (!full.schedule.new_layer_rate) full.schedule.new_layer_rate = pretrained ? 10 : 1;
   if (!full.mining.warmup_epochs) full.mining.warmup_epochs = pretrained ? 2 : 1;
+  if (!full.data.reserved_images) full.data.reserved_images = mining.target == "validation" ? kReserved : 0;
+  if (mining.index == "auto" && mining.graph_start != "auto") full.mining.index = "fanng";  // who names its start wants one
   if (small && !full.model.input_size) full.model.input_size = 32;
   if (small && !full.model.image_size) full.model.image_size = *full.model.input_size * 9 / 8;
   if (full.data.flip == "auto") full.data.flip = of_characters(data.dataset) ? "off" : "on";

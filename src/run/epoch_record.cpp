@@ -32,6 +32,8 @@ void visit_mining(Stats& s, const Visit& visit) {
   visit("lists_without_positive", s.lists_without_positive);
   visit("lists_without_negative", s.lists_without_negative);
   visit("suggested_neighbors", s.suggested_neighbors);
+  visit("extended_anchors", s.extended_anchors);
+  visit("extended_neighbors", s.extended_neighbors);
   visit("seconds", s.seconds);
   visit("note", s.note);
 }
@@ -88,6 +90,7 @@ std::string to_json_line(const EpochRecord& record) {
   const auto if_trained = [&](const auto& value) { return trained ? Json(value) : Json(); };
   json["training_error"] = if_trained(record.training_error());
   if (record.validation_error) json["validation_error"] = *record.validation_error;
+  if (record.reserved_error) json["reserved_error"] = *record.reserved_error;
   json["kappa"] = record.kappa ? Json(*record.kappa) : Json();
   if (record.target_error) json["target_error"] = *record.target_error;
   if (!record.kappa_reason.empty()) json["kappa_reason"] = record.kappa_reason;
@@ -115,6 +118,7 @@ std::string to_json_line(const EpochRecord& record) {
     visit_graph(*record.lists, [&](const char* name, const std::optional<double>& value) {
       if (value) json["lists"][name] = *value;
     });
+    if (!record.lists->start.empty()) json["lists"]["start"] = record.lists->start;
   }
   if (record.mining) {
     Json mining;
@@ -151,6 +155,7 @@ EpochRecord record_of(const Json& json) try {
   json.at("terms").get_to(record.terms);
   json.at("loss_sum").get_to(record.loss_sum);
   if (json.contains("validation_error")) record.validation_error = json["validation_error"].get<double>();
+  if (json.contains("reserved_error")) record.reserved_error = json["reserved_error"].get<double>();
   if (json.contains("loss_part_sums")) json["loss_part_sums"].get_to(record.loss_part_sums);
   if (json.contains("distances")) {
     record.distances.emplace();
@@ -173,6 +178,7 @@ EpochRecord record_of(const Json& json) try {
     visit_graph(*record.lists, [&](const char* name, std::optional<double>& value) {
       if (json["lists"].contains(name)) value = json["lists"][name].get<double>();
     });
+    if (json["lists"].contains("start")) json["lists"]["start"].get_to(record.lists->start);
   }
   if (json.contains("mining")) {
     record.mining.emplace();

@@ -1,5 +1,7 @@
 #include "smartmine/run/run_data.h"
 
+#include <utility>
+
 #include "smartmine/data/load.h"
 
 namespace smartmine {
@@ -9,6 +11,8 @@ DataSplits load_run_data(const RunConfig& config) {
   if (config.data.validation_classes > 0)
     splits = hold_out_classes(
         std::move(splits), {.classes = config.data.validation_classes, .block = config.data.validation_block, .seed = config.compute.seed});
+  if (config.data.reserved_images.value_or(0) > 0)
+    splits = reserve_images(std::move(splits), *config.data.reserved_images, config.compute.seed);
   return splits;
 }
 

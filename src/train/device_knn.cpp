@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <vector>
 
 #include "smartmine/core/error.h"
 
@@ -21,13 +22,12 @@ class FullPrecision {
   bool before_;
 };
 
-}  // namespace
-
-NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t neighbors, const Progress& progress) {
+/// The lists of `points` (int64, on the device), a chunk of them against all rows at a time.
+NeighborResult lists_of(const torch::Tensor& embeddings, const torch::Tensor& points, std::size_t neighbors, const Progress& progress) {
   const torch::NoGradGuard no_grad;
   const FullPrecision full_precision;
   const auto begin = std::chrono::steady_clock::now();
-  const std::int64_t size = embeddings.size(0), dimension = embeddings.size(1);
+  const std::int64_t size = embeddings.size(0), dimension = embeddings.size(1), wanted_lists = points.size(0);
   const auto k = static_cast<std::int64_t>(neighbors);
   if (k < 1 || k >= size) throw InvalidArgument("neighbors must be from 1 to the number of rows minus 1");
   constexpr std::int64_t kScores = std::int64_t{1} << 27;       // most values of a chunk's scores
@@ -36,12 +36,12 @@ NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t nei
   const std::int64_t wanted = std::min(size - 1, k + k / 8 + 8);  // products blur: some more than asked for are measured
   const torch::Tensor squares = embeddings.pow(2).sum(1);
   NeighborResult result;
-  result.lists = NeighborLists(static_cast<std::size_t>(size), neighbors);
-  for (std::int64_t first = 0; first < size; first += chunk) {
-    const std::int64_t rows = std::min(chunk, size - first);
-    const torch::Tensor queries = embeddings.narrow(0, first, rows);
+  result.lists = NeighborLists(static_cast<std::size_t>(wanted_lists), neighbors);
+  for (std::int64_t first = 0; first < wanted_lists; first += chunk) {
+    const std::int64_t rows = std::min(chunk, wanted_lists - first);
+    const torch::Tensor own = points.narrow(0, first, rows), queries = embeddings.index_select(0, own);
     torch::Tensor scores = torch::addmm(squares.unsqueeze(0), queries, embeddings.t(), 1, -2);  // the query's own square shifts all alike
-    scores.diagonal(first).fill_(std::numeric_limits<float>::infinity());                       // itself
+    scores.scatter_(1, own.unsqueeze(1), std::numeric_limits<float>::infinity());               // itself
     torch::Tensor ids = std::get<0>(std::get<1>(scores.topk(wanted, 1, /*largest=*/false, /*sorted=*/false)).sort(1));
     const torch::Tensor found = embeddings.index_select(0, ids.reshape({-1})).view({rows, wanted, dimension});
     const torch::Tensor distances = (found - queries.unsqueeze(1)).pow(2).sum(2);
@@ -51,12 +51,24 @@ NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t nei
     const auto at = static_cast<std::size_t>(first * k);
     std::copy_n(sorted_ids.data_ptr<std::int32_t>(), rows * k, result.lists.all_ids().begin() + static_cast<std::ptrdiff_t>(at));
     std::copy_n(sorted_distances.data_ptr<float>(), rows * k, result.lists.all_distances().begin() + static_cast<std::ptrdiff_t>(at));
-    report(progress, "lists", static_cast<std::size_t>(first + rows), static_cast<std::size_t>(size));
+    report(progress, "lists", static_cast<std::size_t>(first + rows), static_cast<std::size_t>(wanted_lists));
   }
   result.stats.index = embeddings.is_cpu() ? "exact" : "exact-cuda";
-  result.stats.distance_computations = static_cast<std::uint64_t>(size) * static_cast<std::uint64_t>(size);
+  result.stats.distance_computations = static_cast<std::uint64_t>(wanted_lists) * static_cast<std::uint64_t>(size);
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
+}
+
+}  // namespace
+
+NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t neighbors, const Progress& progress) {
+  return lists_of(embeddings, torch::arange(embeddings.size(0), embeddings.options().dtype(torch::kInt64)), neighbors, progress);
+}
+
+NeighborResult device_lists_of_some(const torch::Tensor& embeddings, std::span<const std::uint32_t> points, std::size_t neighbors,
+                                    const Progress& progress) {
+  const std::vector<std::int64_t> wide(points.begin(), points.end());
+  return lists_of(embeddings, torch::tensor(wide, torch::kInt64).to(embeddings.device()), neighbors, progress);
 }
 
 }  // namespace smartmine

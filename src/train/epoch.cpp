@@ -8,6 +8,7 @@
 #include "smartmine/mining/selections.h"
 #include "smartmine/model/embed.h"
 #include "train/device_knn.h"
+#include "train/longer_lists.h"
 #include "train/measure_weights.h"
 #include "train/recorder.h"
 #include "train/stepper.h"
@@ -49,6 +50,7 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
   const NeighborStats& stats = found.stats;
   record.lists = ListRecord{.index = stats.index, .recall = stats.recall, .distance_computations = stats.distance_computations};
   if (stats.success_pairs > 0) {
+    record.lists->start = epoch.config.mining.graph_start == "auto" ? "previous" : epoch.config.mining.graph_start;
     record.lists->success_rate = stats.success_rate;
     record.lists->success_bound = stats.success_bound;
     record.lists->mean_degree = stats.mean_degree;
@@ -69,16 +71,24 @@ double choose_kappa(const Epoch& epoch, const PlanInput& input, KappaPolicy& pol
   return policy.kappa();
 }
 
-void note_plan(const Epoch& epoch, const EpochPlan& plan, const KappaPolicy* policy, EpochRecord& record) {
+void note_plan(const EpochPlan& plan, const KappaPolicy* policy, EpochRecord& record) {
   if (plan.observe_kappa && policy != nullptr) {
     record.kappa = policy->kappa();
     record.kappa_reason = policy->explanation();
-    if (epoch.system.traits.adaptive) record.target_error = epoch.config.mining.target_error;
+    record.target_error = policy->target_error();
   }
   record.mining = plan.mining;
   record.grouping = plan.grouping;
   if (plan.mining) record.stage_seconds["selection"] += plan.mining->seconds;
   if (plan.grouping) record.stage_seconds["selection"] += plan.grouping->seconds;
+}
+
+/// The share of random triplets, the same ones every epoch, that violate the margin.
+double drawn_error(const Epoch& epoch, const Rows& rows, std::span<const std::int64_t> labels) {
+  const MinedTriplets drawn = RandomMiner({.seed = epoch_seed(epoch.config.compute.seed, kValidation, 0),
+                                           .threads = static_cast<unsigned>(epoch.config.compute.threads)})
+                                  .select(LabelIndex(labels));
+  return violating_share(drawn.triplets, rows, epoch.config.system.margin);
 }
 
 }  // namespace
@@ -92,6 +102,8 @@ std::optional<std::string> run_epoch(const Epoch& epoch, Persistent& kept, Recor
   EpochUnderWay& now = *kept.under_way;
   if (auto trouble = take_steps(epoch, *kept.optimizer, kept.state.rate_scale, now)) return trouble;
   if (epoch.is_evaluated()) recorder.measure(epoch, *kept.optimizer, now.record);
+  now.record.reserved_error = reserved_error(epoch, now.record);
+  if (now.record.reserved_error && kept.kappa && epoch.config.mining.target == "validation") kept.kappa->aim(*now.record.reserved_error);
   if (now.plan.observe_kappa && kept.kappa)
     kept.kappa->observe(now.record.training_error(), std::min(1.0, now.record.mined_share() / epoch.config.mining.mined_fraction));
   return std::nullopt;
@@ -106,6 +118,7 @@ EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& 
   AllEmbeddings all;
   std::optional<Rows> rows;
   NeighborLists lists;
+  std::optional<LongerListSearch> longer;
   if (needs != Needs::kLabels) {
     all = embed_training(epoch, record);
     rows = rows_of(all.host);
@@ -114,10 +127,18 @@ EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& 
   if (needs == Needs::kLists) {
     lists = find_lists(epoch, all, index, record);
     input.lists = &lists;
+    if (epoch.config.mining.longer_lists) {
+      longer.emplace(*rows, all.device, static_cast<unsigned>(epoch.config.compute.threads));
+      input.longer_lists = [&](auto anchors, std::size_t neighbors) { return longer->find(anchors, neighbors); };
+    }
     if (kappa != nullptr) input.kappa = choose_kappa(epoch, input, *kappa, record);
   }
   EpochPlan plan = epoch.system.plan(input);
-  note_plan(epoch, plan, kappa, record);
+  note_plan(plan, kappa, record);
+  if (longer) {  // it was asked from within the selection
+    record.stage_seconds["selection"] -= longer->seconds();
+    record.stage_seconds["lists"] += longer->seconds();
+  }
   EpochUnderWay planned{.plan = std::move(plan), .record = std::move(record)};
   if (epoch.system.traits.remembers && input.lists != nullptr)
     planned.memory.emplace(all.device, lists, epoch.data.labels, static_cast<std::size_t>(epoch.config.mining.memory_neighbors));
@@ -131,12 +152,16 @@ Evaluation evaluate(const Epoch& epoch, Optimizer& optimizer) {
   result.embeddings = epoch.network.embed(*epoch.data.evaluation->images, epoch.progress, "evaluation").cpu();
   const Rows rows = rows_of(result.embeddings);
   const auto labels = half.dataset().labels();
-  const auto threads = static_cast<unsigned>(epoch.config.compute.threads);
-  const std::uint64_t seed = epoch.config.compute.seed;
-  const MinedTriplets drawn = RandomMiner({.seed = epoch_seed(seed, kValidation, 0), .threads = threads}).select(LabelIndex(labels));
-  result.validation_error = violating_share(drawn.triplets, rows, epoch.config.system.margin);
+  result.validation_error = drawn_error(epoch, rows, labels);
   result.metrics = measure_embeddings(rows, labels, epoch.config.compute, epoch.data.facts.evaluated_on, epoch.progress);
   return result;
+}
+
+std::optional<double> reserved_error(const Epoch& epoch, EpochRecord& record) {
+  if (!epoch.data.reserved) return std::nullopt;
+  const Timed timed(record, "evaluation");
+  const torch::Tensor embedded = epoch.network.embed(*epoch.data.reserved->images, epoch.progress, "reserved images").cpu();
+  return drawn_error(epoch, rows_of(embedded), epoch.data.reserved->dataset().labels());
 }
 
 torch::Tensor embed_items(const Epoch& epoch, std::span<const std::uint32_t> items) {

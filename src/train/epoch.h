@@ -66,6 +66,10 @@ struct Evaluation {
 };
 Evaluation evaluate(const Epoch& epoch, Optimizer& optimizer);
 
+/// The same error on the reserved images, which are of training classes, with the weights as they are: those that mining goes on with.
+/// None: no images are reserved.
+std::optional<double> reserved_error(const Epoch& epoch, EpochRecord& record);
+
 /// Embeddings of some training images with the weights as they are.
 torch::Tensor embed_items(const Epoch& epoch, std::span<const std::uint32_t> items);
 

@@ -38,6 +38,8 @@ LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const 
   std::optional<LoadedImages> evaluation;
   if (held_out.classes().size() > 1 && held_out.single_image_classes() < held_out.classes().size())
     evaluation.emplace(load_half(held_out, config, network, progress));
+  std::optional<LoadedImages> reserved;
+  if (splits.reserved) reserved.emplace(load_half(*splits.reserved, config, network, progress));
   LabelIndex labels(training.dataset().labels());
   const TrainingData facts{.training_images = training.dataset().size(),
                            .training_classes = training.dataset().classes().size(),
@@ -45,7 +47,7 @@ LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const 
                            .evaluation_classes = evaluation ? evaluation->dataset().classes().size() : 0,
                            .evaluated_on = splits.validation ? "validation" : "test",
                            .device = network.device.is_cuda() ? "cuda" : "cpu"};
-  LoadedData data{std::move(training), std::move(evaluation), std::move(labels), facts, {}};
+  LoadedData data{std::move(training), std::move(evaluation), std::move(reserved), std::move(labels), facts, {}};
   data.notes = notes_on(data);
   if (traits.mines && config.mining.neighbors && *config.mining.neighbors >= static_cast<std::int64_t>(data.labels.size()))
     throw InvalidArgument(fmt::format("neighbors is {}; with {} training images it must be at most {}", *config.mining.neighbors,
@@ -53,6 +55,7 @@ LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const 
   data.labels.anchors();  // throws if nobody has a positive: better now than later
   data.training.images.emplace(*data.training.store, network.device);
   if (data.evaluation) data.evaluation->images.emplace(*data.evaluation->store, network.device);
+  if (data.reserved) data.reserved->images.emplace(*data.reserved->store, network.device);
   return data;
 }
 

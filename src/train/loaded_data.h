@@ -25,6 +25,7 @@ struct LoadedImages {
 struct LoadedData {
   LoadedImages training;
   std::optional<LoadedImages> evaluation;  ///< None: there is nothing to measure on.
+  std::optional<LoadedImages> reserved;    ///< Images of training classes that are not trained on; none unless asked for.
   LabelIndex labels;                       ///< Of the training images.
   TrainingData facts;
   std::vector<std::string> notes;  ///< What the person who started the run should know, a sentence each.

@@ -14,6 +14,8 @@
 namespace smartmine {
 namespace {
 
+constexpr std::int64_t kLongestLists = 16;  // times the others
+
 enum Purpose : std::uint64_t { kRandomTriplets = 0x7401, kMinedTriplets, kOrder, kPairs };
 
 /// Triplets in random order; a batch is its anchors, then its positives, then its negatives.
@@ -58,8 +60,12 @@ EpochPlan smart_plan(const PlanInput& input) {
                                        .seed = epoch_seed(config.compute.seed, kMinedTriplets, input.epoch),
                                        .threads = static_cast<unsigned>(config.compute.threads),
                                        .margin = config.system.margin,
+                                       .nearer_positives = config.mining.nearer_positives,
                                        .duplicate_distance = config.mining.duplicate_distance,
-                                       .hub_limit = config.mining.hub_limit})
+                                       .hub_limit = config.mining.hub_limit,
+                                       .longer_lists = input.longer_lists,
+                                       .longest_list = static_cast<std::size_t>(config.mining.longest_list.value_or(
+                                           kLongestLists * static_cast<std::int64_t>(input.lists->neighbors())))})
                                .select(*input.lists, input.labels, input.embeddings),
                            input);
   plan.observe_kappa = config.mining.mined_fraction > 0;

@@ -81,6 +81,7 @@ struct DataSplits {
   Dataset train;
   Dataset test;
   std::optional<Dataset> validation;
+  std::optional<Dataset> reserved = {};  ///< Images of training classes that are not trained on; see reserve_images.
 };
 
 /// How much of the training half to hold out for choosing settings.
@@ -94,5 +95,10 @@ struct ValidationOptions {
 /// Moves whole classes from training to validation; the test half is left alone. Throws InvalidArgument if fewer than two classes would be
 /// on either side, or there is a validation split already.
 DataSplits hold_out_classes(DataSplits splits, const ValidationOptions& options);
+
+/// Moves this share of the images of every training class, drawn by the seed, from training to `reserved`: at least two of a class, and
+/// none of one that would keep fewer than two. Throws InvalidArgument if the share is not from 0 to 0.5, or if fewer than two classes can
+/// spare any.
+DataSplits reserve_images(DataSplits splits, double share, std::uint64_t seed);
 
 }  // namespace smartmine

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,10 @@ class KappaPolicy {
   /// Before an epoch is mined: the error that triplets selected with a kappa have in the embedding as it is, falling as kappa grows.
   /// A policy may take its first kappa from it; later calls change nothing.
   virtual void begin(const std::function<double(double kappa)>& /*expected_error*/) {}
+  /// Another target error from here on, such as the validation error of the moment. Throws InvalidArgument unless it lies in [0, 1].
+  virtual void aim(double /*target_error*/) {}
+  /// The error that it aims at; none: it looks at no error.
+  virtual std::optional<double> target_error() const { return std::nullopt; }
   /// The training error (share of triplets with a loss) of the epoch just trained with `kappa()`; sets the next kappa. `mined` is how many
   /// of the triplets that were to be mined could be; the others are random. Throws InvalidArgument unless both lie in [0, 1].
   virtual void observe(double training_error, double mined) = 0;
@@ -61,7 +66,10 @@ class KappaController final : public KappaPolicy {
   /// Throws InvalidArgument for bad options.
   explicit KappaController(const KappaControllerOptions& options);
   double kappa() const override { return kappa_; }
+  /// What it holds the error at: that of the options, or what `aim` said last, kept within 2 to 98 %.
+  std::optional<double> target_error() const override { return target_; }
   void begin(const std::function<double(double kappa)>& expected_error) override;
+  void aim(double target_error) override;
   using KappaPolicy::observe;
   void observe(double training_error, double mined) override;
   const std::string& explanation() const override { return explanation_; }
@@ -79,6 +87,7 @@ class KappaController final : public KappaPolicy {
 
   KappaControllerOptions options_;
   double kappa_;
+  double target_;
   std::vector<Seen> window_;  // oldest first
   std::string explanation_;
 };

@@ -23,6 +23,7 @@ struct DataOptions {
   std::string root;                   ///< Where it is; empty for glyphs.
   double validation_classes = 0;      ///< Training classes held out and measured on instead of the test half; as ValidationOptions has it.
   std::int64_t validation_block = 0;  ///< Which of them: drawn (0), or consecutive classes (1, 2, ...); as ValidationOptions has it.
+  std::optional<double> reserved_images;  ///< Share of every training class that is not trained on; a tenth where it is the target, else 0.
   bool skip_bad_images = false;
   std::int64_t cache_mebibytes = 2048;  ///< Most memory for decoded images.
   std::string crop = "random";          ///< centre, random or resized.
@@ -82,12 +83,18 @@ struct MiningOptions {
   double kappa_factor = 0.8;                  ///< Of the schedule.
   double kappa_floor = 1;                     ///< Of the schedule, and the least of the controller.
   double target_error = 0.6;                  ///< Of the controller.
+  std::string target = "constant";            ///< What the controller aims at: target_error, or the validation error of the moment.
   double mined_fraction = 1;                  ///< Share of triplets mined.
+  bool nearer_positives = false;              ///< Where all of a class is nearer than the negative, take its farthest if that has a loss.
   double hub_limit = 0;                       ///< An image is the negative at most so many times the mean. 0: no limit.
   double duplicate_distance = 0;              ///< Negatives nearer (squared) than this are copies and never mined. 0: those at distance 0.
   std::int64_t memory_neighbors = 32;         ///< Nearest images of each of a batch that systems that remember compare it with.
   std::optional<std::int64_t> warmup_epochs;  ///< Random triplets before mining starts; 2 as in the paper, 1 if the trunk starts untrained.
   std::string index = "auto";                 ///< auto, exact or fanng.
+  std::string graph_start = "auto";           ///< Of every epoch's graph: previous, partition, or random as in the paper; auto: previous.
+  double success_rate = 0.98;                 ///< Of walks along the graph, where it is brought to one.
+  bool longer_lists = false;                  ///< Search longer lists, exactly, for images whose list yields too few triplets.
+  std::optional<std::int64_t> longest_list;   ///< Of these; 16 times `neighbors`.
   void validate() const;
 };
 

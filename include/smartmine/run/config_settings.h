@@ -20,6 +20,10 @@ void visit_data_settings(Options& o, const Visit& visit) {
                 "Which to hold out; 0: drawn by --seed, 1, 2, ...: the first so many in the order of the classes, the next, ...",
                 Range::from(0, kMostWhole)},
         o.validation_block);
+  visit(Setting{"reserved-images",
+                "Share of every training class that is not trained on, for its error; auto: 0.1 with --target validation, else 0",
+                Range::from(0, 0.5)},
+        o.reserved_images);
   visit(Setting{"skip-bad-images", "Go on without images that cannot be read, and count them"}, o.skip_bad_images);
   visit(Setting{"cache-mebibytes", "Most memory for decoded images", Range::from(0, kMostWhole), Changes::kNothing}, o.cache_mebibytes);
 }
@@ -142,7 +146,13 @@ void visit_mining_settings(Options& o, const Visit& visit) {
   visit(Setting{"kappa-factor", "Without the controller, every epoch multiplies kappa by this", Range::above(0, 1)}, o.kappa_factor);
   visit(Setting{"kappa-floor", "Least kappa", Range::above(0)}, o.kappa_floor);
   visit(Setting{"target-error", "Training error that the controller holds", Range::between(0, 1)}, o.target_error);
+  visit(Setting{"target", "What the controller aims at: constant (--target-error), or validation: the error on --reserved-images",
+                Range::one_of({"constant", "validation"})},
+        o.target);
   visit(Setting{"mined-fraction", "Share of triplets that are mined; the others are random", Range::from(0, 1)}, o.mined_fraction);
+  visit(
+      Setting{"nearer-positives", "Take the farthest of the class where all of it is nearer than the negative, if it violates the margin"},
+      o.nearer_positives);
   visit(Setting{"hub-limit", "An image is the negative of at most so many times the mean number of triplets; 0: no limit",
                 Range::from(0, kMostWhole)},
         o.hub_limit);
@@ -156,6 +166,14 @@ void visit_mining_settings(Options& o, const Visit& visit) {
                 Range::from(0, kMostWhole)},
         o.warmup_epochs);
   visit(Setting{"index", "auto, exact or fanng: how neighbours are found", Range::one_of({"auto", "exact", "fanng"})}, o.index);
+  visit(Setting{"graph-start", "What each epoch's graph is built from: previous, partition, or random as in the paper; auto: previous",
+                Range::one_of({"auto", "previous", "partition", "random"})},
+        o.graph_start);
+  visit(Setting{"success-rate", "Share of random pairs whose walk through the graph is to reach its target", Range::between(0, 1)},
+        o.success_rate);
+  visit(Setting{"longer-lists", "Search longer lists, exactly, for images whose list yields too few triplets"}, o.longer_lists);
+  visit(Setting{"longest-list", "Where --longer-lists ends; auto: 16 times the length of the others", Range::from(1, 4294967294)},
+        o.longest_list);
 }
 
 template <class Options, class Visit>

@@ -46,6 +46,7 @@ struct ListRecord {
   std::optional<double> success_rate = {};   ///< Of a graph: share of random pairs that descend to their target ...
   std::optional<double> success_bound = {};  ///< ... its lower 95 % bound ...
   std::optional<double> mean_degree = {};    ///< ... and edges per vertex.
+  std::string start = {};                    ///< Of a graph: what it was built from, as --graph-start has it. Empty: no graph.
 };
 
 /// How squared distances of an epoch's triplets were spread while they were trained on: counts in equal bins from 0 to kMax.
@@ -79,6 +80,7 @@ struct EpochRecord {
   std::map<std::string, double> stage_seconds;  ///< "embedding", "lists", "selection", "steps", "evaluation".
   std::optional<RetrievalMetrics> metrics;      ///< On evaluation epochs.
   std::optional<double> validation_error;       ///< Likewise: share of random triplets of the evaluated split that violate the margin.
+  std::optional<double> reserved_error;         ///< The same on images of training classes that are not trained on, if there are any.
   std::vector<std::string> notes;               ///< What an operator should know, a sentence each.
 
   double training_error() const { return terms == 0 ? 0 : static_cast<double>(active) / static_cast<double>(terms); }

@@ -5,7 +5,8 @@
 
 namespace smartmine {
 
-/// The data set of a run as its settings divide it. Throws what load_dataset and hold_out_classes throw.
+/// The data set of a run as its settings divide it. Throws what load_dataset, hold_out_classes and
+/// reserve_images throw.
 DataSplits load_run_data(const RunConfig& config);
 
 /// The half that a run is measured on: held-out training classes if there are any, else the test classes.

@@ -15,6 +15,7 @@
 #include "smartmine/loss/multisimilarity_loss.h"
 #include "smartmine/mining/batch_builder.h"
 #include "smartmine/mining/labels.h"
+#include "smartmine/mining/smart_miner.h"
 #include "smartmine/mining/triplet.h"
 #include "smartmine/run/config.h"
 #include "smartmine/run/system_traits.h"
@@ -29,6 +30,7 @@ struct PlanInput {
   const Rows* embeddings = nullptr;  ///< Of all training images, with the weights the epoch starts with; null unless the traits need them.
   const NeighborLists* lists = nullptr;  ///< Of those embeddings; likewise, and null in epochs before mining starts.
   double kappa = 0;                      ///< For this epoch; 0 where there are no lists.
+  LongerLists longer_lists = {};         ///< Searches longer ones for some images; empty unless --longer-lists.
 };
 
 /// The images of an epoch, batch after batch, as indices into the training set.

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "smartmine/core/rows.h"
+#include "smartmine/graph/fanng.h"
+#include "smartmine/graph/neighbors.h"
+
+namespace smartmine {
+
+/// Longer lists of some images, by exact search where the embeddings are. They are kept while an epoch is planned: kappas that are tried
+/// one after the other ask for the same ones.
+class LongerListSearch {
+ public:
+  /// `device` are the same embeddings as `rows`; where it is on the CPU, or undefined, the search is the library's own.
+  LongerListSearch(const Rows& rows, torch::Tensor device, unsigned threads);
+
+  /// As LongerLists of mining/smart_miner.h has it.
+  NeighborLists find(std::span<const std::uint32_t> anchors, std::size_t neighbors);
+  double seconds() const { return seconds_; }
+
+ private:
+  const Rows& rows_;
+  torch::Tensor device_;
+  unsigned threads_;
+  std::vector<std::vector<Found>> known_;  // by image; empty: none yet
+  double seconds_ = 0;
+};
+
+}  // namespace smartmine
