@@ -30,6 +30,7 @@ constexpr double kMostCost = 0.5;                // of the training's: what all 
 constexpr std::int64_t kLeastQueries = 60;       // fewer tell nothing
 constexpr std::int64_t kManyImages = 4000;       // to train on, from which dropout pays
 constexpr double kDropout = 0.2;
+constexpr const char* kTooShort = "the budget is too short for one epoch, so the weights it starts from are kept";
 constexpr std::int64_t kMostEpochs = 60;  // however long the budget
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -71,8 +72,7 @@ class Chooser {
     if (choice_.held_out_images < kLeastQueries) return be_careful("there are too few images to hold some out");
     if (events_.on_begin) events_.on_begin(choice_);
     epochs_ = config_.schedule.epochs;
-    if (config_.choosing.budget_seconds() > 0 && !fit_into_budget())
-      return give_up("the budget is too short for one epoch, so the weights it starts from are kept");
+    if (!fit_into_budget()) return give_up(kTooShort);
     // Pretrained weights begin at the highest rate that may be right; drawn ones in the middle.
     const std::vector<double> factors =
         pretrained() ? std::vector<double>{1, 1 / kRateStep} : std::vector<double>{1, kRateStep, 1 / kRateStep};
@@ -178,9 +178,10 @@ class Chooser {
     try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep);
   }
 
-  /// Sets the epochs that the budget has time for; false: not even one.
+  /// Sets the epochs that the budget has time for, if there is one; false: not even one.
   bool fit_into_budget() {
     const double budget = config_.choosing.budget_seconds();
+    if (budget == 0) return true;
     Deadline deadline(budget / 2);
     const auto begin = Clock::now();
     Trial probe;
@@ -211,8 +212,11 @@ class Chooser {
 
   Choice be_careful(const std::string& why) {
     choice_.careful = true;
+    epochs_ = pretrained() ? std::max<std::int64_t>(1, config_.schedule.epochs / 3) : config_.schedule.epochs;
+    const std::int64_t most = epochs_;
+    if (!fit_into_budget()) return give_up(kTooShort);  // its epoch is timed and thrown away
     choice_.learning_rate = config_.schedule.learning_rate.value() / (pretrained() ? kRateStep : 1);
-    choice_.epochs = pretrained() ? std::max<std::int64_t>(1, config_.schedule.epochs / 3) : config_.schedule.epochs;
+    choice_.epochs = std::min(epochs_, most);
     choice_.share = pretrained() ? 0.5 : 1;
     choice_.reason = pretrained() ? fmt::format("{}; a fifth of the usual rate, a third of the epochs, and half of the way is kept", why)
                                   : fmt::format("{}; nothing was tried", why);

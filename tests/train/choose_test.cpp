@@ -160,8 +160,10 @@ TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
   EXPECT_LT(few.learning_rate, 0.02);
   EXPECT_EQ(few.share, 0.5);
   EXPECT_THAT(few.reason, HasSubstr("too few training classes"));
-  make_images(24);
   config_.choosing.budget = "0.001s";
+  RunDirectory hasty = new_run("hasty");
+  EXPECT_EQ(choose_settings(config_, hasty).epochs, 0);
+  make_images(24);
   RunDirectory quick = new_run("quick");
   const Choice little = choose_settings(config_, quick);
   EXPECT_EQ(little.epochs, 0);
