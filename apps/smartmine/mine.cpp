@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "console.h"
 #include "interrupt.h"
+#include "mine_batches.h"
 #include "mining_report.h"
 #include "neighbor_command.h"
 #include "option_checks.h"
@@ -40,6 +41,7 @@ struct MineArguments {
   std::string output;
   NeighborArguments neighbors;
   SmartMinerOptions miner;
+  BatchArguments batches;
   std::string kappa = "4";  // or auto
   bool keep_duplicates = false;
   bool longer_lists = false;
@@ -65,6 +67,7 @@ void check(const MineArguments& arguments) {
   if (arguments.lists_given() && !arguments.for_the_index.empty())
     throw UsageError(
         fmt::format("{} is for computing lists, and --ids names lists that are there already", arguments.for_the_index.front()));
+  arguments.batches.check();
   if (arguments.longer_lists && arguments.embeddings.empty()) throw UsageError("--longer-lists needs --embeddings to compute them from");
   if (!arguments.longer_lists && arguments.miner.longest_list != 0)
     throw UsageError("--longest-list is for --longer-lists, which was not given");
@@ -133,16 +136,24 @@ std::string disagreement(const MineArguments& arguments, const NeighborLists& li
   return {};
 }
 
-void write(const MineArguments& arguments, const MiningRun& run) {
-  std::vector<std::int64_t> values;
-  values.reserve(3 * run.mined.triplets.size());
-  for (const Triplet& triplet : run.mined.triplets) values.insert(values.end(), {triplet.anchor, triplet.positive, triplet.negative});
+// The output, and the graph if it is wanted; both or neither.
+template <class Write>
+double write_files(const MineArguments& arguments, const NeighborRun& neighbors, const Write& write_output) {
+  const auto begin = Clock::now();
   OutputFile file(arguments.output);
-  write_npy(file, std::span<const std::int64_t>(values), {run.mined.triplets.size(), 3});
+  write_output(file);
   file.finish();
   stop_if_interrupted();
-  if (!arguments.neighbors.graph.empty()) run.neighbors.index.save(arguments.neighbors.graph);
+  if (!arguments.neighbors.graph.empty()) neighbors.index.save(arguments.neighbors.graph);
   file.commit();
+  return seconds_since(begin);
+}
+
+void write_triplets(OutputFile& file, const std::vector<Triplet>& triplets) {
+  std::vector<std::int64_t> values;
+  values.reserve(3 * triplets.size());
+  for (const Triplet& triplet : triplets) values.insert(values.end(), {triplet.anchor, triplet.positive, triplet.negative});
+  write_npy(file, std::span<const std::int64_t>(values), {triplets.size(), 3});
 }
 
 // What was read, all of it checked except the values of embeddings whose lists are still to be computed.
@@ -222,9 +233,49 @@ std::string hint_for_kappa(const MiningRun& run, const SmartMinerOptions& option
                      stats.triplets, found.kappa, 100.0 * found.mined_share);
 }
 
+// The note may name files, and their names may be any bytes.
+void print_json(const nlohmann::ordered_json& json) {
+  print(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+void run_batches(const MineArguments& arguments, Inputs& inputs) {
+  ProgressDisplay display(arguments.quiet || arguments.json);
+  std::string misfit;
+  MiningRun lists;
+  lists.neighbors = inputs.lists ? given_neighbors(arguments, inputs, misfit)
+                                 : find_neighbors(arguments.neighbors, *inputs.rows(), arguments.embeddings, display.callback());
+  BatchBuilderOptions options = arguments.batches.options;
+  options.duplicate_distance = arguments.miner.duplicate_distance;
+  options.seed = arguments.neighbors.options.seed;
+  options.threads = arguments.neighbors.options.threads;
+  BatchRun run;
+  run.classes = inputs.labels.classes();
+  run.made = build_batches(lists.neighbors.lists, inputs.labels, options);
+  run.selection_seconds = inputs.index_seconds + run.made.stats.seconds;
+  if (const Rows* rows = inputs.rows()) run.survey = survey_batches(run.made, *rows, inputs.labels);
+  lists.neighbors.stats.peak_memory_bytes = peak_memory_bytes();
+  display.finish();
+  const double write_seconds = write_files(arguments, lists.neighbors, [&](OutputFile& file) { write(file, run.made); });
+
+  std::vector<std::string> sentences = warnings(lists.neighbors);
+  if (!misfit.empty()) sentences.push_back("warning: " + misfit);
+  for (const std::string& sentence : sentences) warn(sentence);
+  if (arguments.json) {
+    nlohmann::ordered_json json = lists_json(lists);
+    add_to(json, run);
+    if (!misfit.empty()) json["note"] = misfit;
+    json["read_seconds"] = inputs.read_seconds + lists.neighbors.read_graph_seconds;
+    json["write_seconds"] = write_seconds;
+    print_json(json);
+  } else if (!arguments.quiet) {
+    print(lists_table(lists) + "\n" + to_table(run) + fmt::format("  {:<22} {}\n", "written", arguments.output));
+  }
+}
+
 void run_mine(const MineArguments& arguments) {
   check(arguments);
   Inputs inputs = read_inputs(arguments);
+  if (arguments.batches.asked) return run_batches(arguments, inputs);
   SmartMinerOptions options = miner_options(arguments, inputs.lists ? inputs.lists->neighbors() : arguments.neighbors.options.neighbors);
   stop_if_interrupted();
 
@@ -257,9 +308,7 @@ void run_mine(const MineArguments& arguments) {
   run.neighbors.stats.peak_memory_bytes = peak_memory_bytes();
   display.finish();
 
-  const auto begin = Clock::now();
-  write(arguments, run);
-  const double write_seconds = seconds_since(begin);
+  const double write_seconds = write_files(arguments, run.neighbors, [&](OutputFile& file) { write_triplets(file, run.mined.triplets); });
 
   std::vector<std::string> sentences = warnings(run.neighbors);
   if (!misfit.empty()) sentences.push_back("warning: " + misfit);
@@ -272,8 +321,7 @@ void run_mine(const MineArguments& arguments) {
     nlohmann::ordered_json json = to_json(run);
     json["read_seconds"] = inputs.read_seconds + run.neighbors.read_graph_seconds;
     json["write_seconds"] = write_seconds;
-    // The note may name files, and their names may be any bytes.
-    print(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    print_json(json);
   } else if (!arguments.quiet) {
     print(to_table(run) + fmt::format("  {:<22} {}\n", "written", arguments.output));
   }
@@ -339,7 +387,7 @@ void add_mine(CLI::App& program, Work& work) {
   command.add_option("--labels", arguments->labels, "The class of each row: .npy of int32 or int64, any values")
       ->required()
       ->type_name("FILE");
-  command.add_option("--output", arguments->output, "Writes rows of (anchor, positive, negative), .npy of int64")
+  command.add_option("--output", arguments->output, "Writes rows of (anchor, positive, negative), or batches, .npy of int64")
       ->required()
       ->type_name("FILE");
   command
@@ -348,6 +396,8 @@ void add_mine(CLI::App& program, Work& work) {
       ->type_name("FILE");
   command.add_option("--distances", arguments->distances, "Their squared distances: .npy, .fvecs or .fbin")->type_name("FILE");
   add_miner_options(command, *arguments);
+  arguments->batches.add_to(command);
+  read_given(arguments->batches, command);
   arguments->neighbors.add_to(command);
   command.add_flag("--json", arguments->json, "Print what was mined, and what it cost, as one JSON object, and nothing else");
   command.add_flag("--quiet", arguments->quiet, "Print warnings and errors only");
@@ -360,7 +410,9 @@ void add_mine(CLI::App& program, Work& work) {
       "  smartmine mine --embeddings x.npy --labels y.npy --kappa auto --output triplets.npy\n"
       "      the kappa that suits these lists is looked for, and told\n"
       "  smartmine mine --ids lists.ids.npy --distances lists.distances.npy --labels y.npy --output triplets.npy\n"
-      "      from lists that are there already, such as those of smartmine knn");
+      "      from lists that are there already, such as those of smartmine knn\n"
+      "  smartmine mine --embeddings x.npy --labels y.npy --batches --classes 16 --images-per-class 8 --output batches.npy\n"
+      "      batches of 128 rows, 8 of each of 16 classes that lie near each other");
   command.callback([arguments, &command, &work] {
     arguments->neighbors_given = command.count("--neighbors") > 0;
     for (const char* option :

@@ -27,27 +27,31 @@ std::string quantile_row(std::string_view name, const Quantiles& quantiles) {
 
 std::string row(std::string_view name, const std::string& value) { return fmt::format("  {:<22} {}\n", name, value); }
 
+}  // namespace
+
+nlohmann::ordered_json lists_json(const MiningRun& run) {
+  nlohmann::ordered_json json = to_json(run.neighbors);
+  if (!run.given_lists()) return json;
+  for (const char* name : {"recall", "recall_target", "recall_reached"}) json[name] = nullptr;  // nobody measured, or knows
+  if (run.neighbors.dimension == 0)
+    for (const char* name : {"dimension", "unit_norm"}) json[name] = nullptr;
+  return json;
+}
+
 std::string lists_table(const MiningRun& run) {
   if (!run.given_lists()) return to_table(run.neighbors);
   return row("points", std::to_string(run.neighbors.lists.size())) +
          row("neighbours of each", fmt::format("{}, read from files", run.neighbors.lists.neighbors()));
 }
 
-}  // namespace
-
 nlohmann::ordered_json to_json(const MiningRun& run) {
   const MiningStats& stats = run.mined.stats;
-  nlohmann::ordered_json json = to_json(run.neighbors);
+  nlohmann::ordered_json json = lists_json(run);
   json["list_stage_seconds"] = json["stage_seconds"];
   json["stage_seconds"] = {
       {"lists", run.neighbors.stats.seconds}, {"selection", run.selection_seconds}, {"longer_lists", run.longer_lists_seconds}};
   if (run.kappa_search_seconds > 0) json["stage_seconds"]["kappa_search"] = run.kappa_search_seconds;
   json["seconds"] = run.neighbors.stats.seconds + run.selection_seconds + run.longer_lists_seconds + run.kappa_search_seconds;
-  if (run.given_lists()) {  // nobody measured, or knows
-    for (const char* name : {"recall", "recall_target", "recall_reached"}) json[name] = nullptr;
-    if (run.neighbors.dimension == 0)
-      for (const char* name : {"dimension", "unit_norm"}) json[name] = nullptr;
-  }
   json["note"] = run.note;
 
   json["classes"] = run.classes;

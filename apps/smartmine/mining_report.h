@@ -26,6 +26,10 @@ struct MiningRun {
   bool given_lists() const { return neighbors.stats.index == kGivenLists; }
 };
 
+/// What there is to say of the lists, with null where nobody knows.
+nlohmann::ordered_json lists_json(const MiningRun& run);
+std::string lists_table(const MiningRun& run);
+
 /// One flat object: all names of knn's, and those of MiningStats. They are part of the command line's contract.
 nlohmann::ordered_json to_json(const MiningRun& run);
 /// The same for people, with a table of distances.

@@ -128,14 +128,16 @@ nb::tuple search_kappa(const SharedLists& lists, const SharedLabels& labels, con
 }
 
 nb::tuple make_batches(const SharedLists& lists, const SharedLabels& labels, std::size_t classes, std::size_t images_per_class,
-                       double near_share, std::size_t rounds, std::size_t negatives, double duplicate_distance, std::uint64_t seed) {
+                       double near_share, std::size_t rounds, std::size_t negatives, double duplicate_distance, std::uint64_t seed,
+                       unsigned threads) {
   const BatchBuilderOptions options{.classes = classes,
                                     .images_per_class = images_per_class,
                                     .near_share = near_share,
                                     .rounds = rounds,
                                     .negatives = negatives,
                                     .duplicate_distance = duplicate_distance,
-                                    .seed = seed};
+                                    .seed = seed,
+                                    .threads = threads};
   const ClassBatches batches =
       run_released(nb::none(), [&](const Progress&) { return build_batches(*lists.lists, labels.index, options); });
   std::vector<std::int64_t> items(batches.items.begin(), batches.items.end());
@@ -148,6 +150,8 @@ nb::tuple make_batches(const SharedLists& lists, const SharedLabels& labels, std
   told["near_share"] = batches.stats.near_share();
   told["repeated"] = batches.stats.repeated;
   told["copies_skipped"] = batches.stats.copies_skipped;
+  told["copies_left_out"] = batches.stats.copies_left_out;
+  told["alone"] = batches.stats.alone;
   told["batch_seconds"] = batches.stats.seconds;
   return nb::make_tuple(python::to_numpy<1>(std::move(items), {count}), batches.batch_items, told);
 }
@@ -209,7 +213,8 @@ void bind_mining(nb::module_& module) {
   module.def("find_kappa", &search_kappa, nb::arg("lists"), nb::arg("labels"), nb::arg("options"), nb::arg("progress").none());
   module.attr("HARDLY_MINED") = kHardlyMined;
   module.def("build_batches", &make_batches, nb::arg("lists"), nb::arg("labels"), nb::arg("classes"), nb::arg("images_per_class"),
-             nb::arg("near_share"), nb::arg("rounds"), nb::arg("negatives"), nb::arg("duplicate_distance"), nb::arg("seed"));
+             nb::arg("near_share"), nb::arg("rounds"), nb::arg("negatives"), nb::arg("duplicate_distance"), nb::arg("seed"),
+             nb::arg("threads"));
   module.def("random_triplets", &random_triplets, nb::arg("labels"), nb::arg("count"), nb::arg("seed"), nb::arg("threads"));
   module.def("violating_share", &violating, nb::arg("triplets"), nb::arg("rows"), nb::arg("margin"));
 }

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from . import _core, _numbers
-from ._arrays import class_labels, matrix
+from ._arrays import class_labels, ids_matrix, matrix
+from ._core import InvalidArgument
 from ._index import Index, Stats
 from ._progress import ProgressLike
 
 
 class Batches(NamedTuple):
-    """`batches`, each an int64 array of ids of rows, class after class, and what was chosen and what it cost."""
+    """`batches` (int64, batches x size: ids of rows, in each batch class after class), and what was chosen and what it cost."""
 
-    batches: List[np.ndarray]
+    batches: np.ndarray
     stats: Stats
 
 
@@ -23,8 +24,11 @@ class BatchBuilder:
     """Puts classes that the neighbour lists show to be confused into one batch, so that most of its pairs are hard.
 
     For losses that look at all pairs of a batch. In each of `rounds` every row comes once, `images_per_class` of a class together. Of the
-    classes of a batch behind the first, `near_share` are chosen by the lists, the others drawn. The n-th call after the first uses
-    `seed + n` and the graph of the call before.
+    classes of a batch behind the first, `near_share` are chosen by the lists, the others drawn. All batches are of one size: the last of a
+    round is filled with rows that have come already. Rows alone in their class never come; of copies of a row in one class, one does.
+
+    Options and results are those of `smartmine mine --batches`: the first call is `smartmine mine --batches --seed seed`, to the bit; the
+    n-th after it is that with `seed + n` and the graph of the call before.
     """
 
     def __init__(
@@ -47,18 +51,36 @@ class BatchBuilder:
         self._near_share, self._duplicate_distance = float(near_share), float(duplicate_distance)
         self._rounds = _numbers.whole(rounds, "rounds", 1, 2**31 - 1)
         self._negatives = _numbers.whole(negatives, "negatives", 1, 2**31 - 1)
-        self._seed = _numbers.seed(seed)
+        self._seed, self._threads = _numbers.seed(seed), _numbers.threads(threads)
         self.epoch = 0
         self.index = Index(neighbors, index=index, recall=recall, seed=seed, threads=threads)
 
-    def build(self, x: Any, labels: Any, *, seed: Optional[int] = None, progress: ProgressLike = None) -> Batches:
-        """Batches of all rows of `x`."""
-        rows = matrix(x)
-        classes = _core.LabelIndex(class_labels(labels, len(rows)))
+    def build(
+        self,
+        x: Any,
+        labels: Any,
+        *,
+        lists: Optional[Tuple[Any, Any]] = None,
+        seed: Optional[int] = None,
+        progress: ProgressLike = None,
+    ) -> Batches:
+        """Batches of all rows of `x`. `lists`: ids and squared distances of neighbours computed elsewhere; `x` may be None then."""
         seed = (self._seed + self.epoch) % 2**64 if seed is None else _numbers.seed(seed)
-        stats = self.index.update(rows, seed=seed, progress=progress).stats
+        if lists is not None:
+            found = _core.given_lists(ids_matrix(lists[0]), matrix(lists[1], "distances"))
+            if x is not None and len(found.ids) != len(x):
+                raise InvalidArgument(f"lists has {len(found.ids)} rows; there are {len(x)} embeddings")
+            classes = _core.LabelIndex(class_labels(labels, len(found.ids)))
+            stats: Stats = {"index": "given", "seconds": 0.0, "stage_seconds": {}, "size": len(found.ids), "note": ""}
+        elif x is not None:
+            rows = matrix(x)
+            classes = _core.LabelIndex(class_labels(labels, len(rows)))
+            stats = self.index.update(rows, seed=seed, progress=progress).stats
+            found = self.index.lists
+        else:
+            raise InvalidArgument("x is None; embeddings are wanted, or lists computed elsewhere")
         items, length, told = _core.build_batches(
-            self.index.lists,
+            found,
             classes,
             self._classes,
             self._images,
@@ -67,6 +89,7 @@ class BatchBuilder:
             self._negatives,
             self._duplicate_distance,
             seed,
+            self._threads,
         )
         self.epoch += 1
-        return Batches([items[begin : begin + length] for begin in range(0, len(items), length)], {**stats, **told})
+        return Batches(items.reshape(-1, length), {**stats, **told})

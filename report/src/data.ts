@@ -25,6 +25,9 @@ export interface Epoch {
   device: string | null;
   mining: Numbers | null;
   lists: Numbers | null;
+  /// Of systems that put near classes into one batch.
+  grouping: Numbers | null;
+  together: { first: string; second: string; batches: number }[];
   metrics: Numbers | null;
   evaluated_on: string | null;
   notes: string[];
@@ -219,6 +222,12 @@ function readEpoch(value: unknown): Epoch | null {
     device: text(json.device),
     mining: numbersOrNull(json.mining),
     lists: numbersOrNull(json.lists),
+    grouping: numbersOrNull(json.grouping),
+    together: list(object(json.grouping)?.together).flatMap((item) => {
+      const pair = object(item);
+      const [first, second, batches] = [text(pair?.first), text(pair?.second), number(pair?.batches)];
+      return first !== null && second !== null && batches !== null ? [{ first, second, batches }] : [];
+    }),
     metrics: numbersOrNull(json.metrics),
     evaluated_on: text(json.evaluated_on),
     notes: strings(json.notes).filter((note) => note !== ''),

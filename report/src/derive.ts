@@ -149,6 +149,13 @@ export function groupName(runs: Run[]): string {
   return `${runs[0].system || runs[0].name}, seeds ${seeds}`;
 }
 
+/// Of the groups behind the first of each batch, the share that the lists chose.
+export function nearShare(epoch: Epoch): number | null {
+  const { groups, batches, near_groups } = epoch.grouping ?? {};
+  if (groups === undefined || batches === undefined || near_groups === undefined || groups <= batches) return null;
+  return near_groups / (groups - batches);
+}
+
 // ---- mining
 
 /// What became of an epoch's triplets, in the order they are stacked. `fallback`: random because the lists gave nothing.

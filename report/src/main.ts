@@ -6,6 +6,7 @@ import { charts, drawForPrint, swatch } from './chart';
 import { readDocument, type ReportDocument } from './data';
 import { drawAll, drawWhenIdle, h, named, type Child } from './dom';
 import { lookOfRun } from './palette';
+import { batches } from './sections/batches';
 import { choice } from './sections/choice';
 import { classes } from './sections/classes';
 import { mining, retrieval, time, training } from './sections/curves';
@@ -215,7 +216,7 @@ function show(document: ReportDocument): void {
   }
   const state = new State(document);
   history.scrollRestoration = state.saved.place ? 'manual' : 'auto';
-  const sections = [summary(state), paper(state), choice(state), retrieval(state, [rangeControl(state, 'range.narrow'), axesControl(state, 'axes.narrow')]), training(state), mining(state), time(state), distances(state), map(state), classes(state), triplets(state), gallery(state)].filter(
+  const sections = [summary(state), paper(state), choice(state), retrieval(state, [rangeControl(state, 'range.narrow'), axesControl(state, 'axes.narrow')]), training(state), mining(state), batches(state), time(state), distances(state), map(state), classes(state), triplets(state), gallery(state)].filter(
     (section): section is Section => section !== null,
   );
   const title = document.runs.length === 1 ? document.runs[0].name : `${document.runs.length} runs`;

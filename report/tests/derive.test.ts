@@ -33,6 +33,7 @@ import {
   status,
   toCsv,
   totalSeconds,
+  nearShare,
   tripletShare,
 } from '../src/derive';
 
@@ -80,6 +81,20 @@ describe('settings', () => {
       { name: 'kappa', values: [undefined, 4, 2] },
       { name: 'margin', values: [0.2, 0.3, 0.2] },
     ]);
+  });
+});
+
+describe('batches of near classes', () => {
+  it('know what the lists chose behind the first group of each, and which classes came together', () => {
+    const made = epoch({ grouping: { batches: 10, groups: 50, near_groups: 30, looked_at: 10, together: [{ first: 'a', second: 'b', batches: 4 }, { first: 'c' }, 7] } });
+    expect(nearShare(made)).toBe(0.75);
+    expect(made.together).toEqual([{ first: 'a', second: 'b', batches: 4 }]);
+  });
+
+  it('say nothing where nothing was grouped', () => {
+    expect(nearShare(epoch({}))).toBeNull();
+    expect(nearShare(epoch({ grouping: { batches: 3, groups: 3, near_groups: 0 } }))).toBeNull();
+    expect(epoch({ grouping: null }).together).toEqual([]);
   });
 });
 

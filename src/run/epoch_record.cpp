@@ -53,7 +53,35 @@ void visit_grouping(Stats& s, const Visit& visit) {
   visit("random_groups", s.random_groups);
   visit("repeated", s.repeated);
   visit("copies_skipped", s.copies_skipped);
+  visit("copies_left_out", s.copies_left_out);
+  visit("alone", s.alone);
   visit("seconds", s.seconds);
+}
+
+template <class Look, class Visit>
+void visit_look(Look& look, const Visit& visit) {
+  visit("looked_at", look.batches);
+  visit("batch_error", look.error);
+  visit("nearest_positive_distance", look.positive_distance);
+  visit("nearest_negative_distance", look.negative_distance);
+}
+
+Json to_json(const BatchLook& look) {
+  Json json;
+  visit_look(look, [&](const char* name, const auto& value) { json[name] = value; });
+  json["together"] = Json::array();
+  for (const BatchLook::Together& each : look.together)
+    json["together"].push_back({{"first", each.first}, {"second", each.second}, {"batches", each.batches}});
+  return json;
+}
+
+BatchLook look_of(const Json& json) {
+  BatchLook look;
+  visit_look(look, [&](const char* name, auto& value) { json.at(name).get_to(value); });
+  for (const Json& each : json.at("together"))
+    look.together.push_back(
+        {each.at("first").get<std::string>(), each.at("second").get<std::string>(), each.at("batches").get<std::size_t>()});
+  return look;
 }
 
 // Medians and ends of the distances, for reports; they are not read back into quantiles.
@@ -128,6 +156,7 @@ std::string to_json_line(const EpochRecord& record) {
     json["mining"] = std::move(mining);
   }
   if (record.grouping) visit_grouping(*record.grouping, [&](const char* name, const auto& value) { json["grouping"][name] = value; });
+  if (record.look) json["grouping"].update(to_json(*record.look));
   if (record.metrics) {
     Json metrics;
     visit_metrics(*record.metrics, [&](const char* name, double value) { metrics[name] = value; });
@@ -188,7 +217,10 @@ EpochRecord record_of(const Json& json) try {
   }
   if (json.contains("grouping")) {
     record.grouping.emplace();
-    visit_grouping(*record.grouping, [&](const char* name, auto& value) { json["grouping"].at(name).get_to(value); });
+    visit_grouping(*record.grouping, [&](const char* name, auto& value) {
+      if (json["grouping"].contains(name)) json["grouping"][name].get_to(value);  // older logs lack some
+    });
+    if (json["grouping"].contains("looked_at")) record.look = look_of(json["grouping"]);
   }
   if (json.contains("metrics")) {
     record.metrics.emplace();

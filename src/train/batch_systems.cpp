@@ -80,8 +80,10 @@ EpochPlan neighbor_plan(const PlanInput& input) {
                                         .near_share = near ? std::min(1.0, config.mining.mined_fraction / std::max(1.0, input.kappa)) : 0,
                                         .rounds = 3 * static_cast<std::size_t>(config.system.triplets_per_anchor),
                                         .duplicate_distance = config.mining.duplicate_distance,
-                                        .seed = epoch_seed(config.compute.seed, kNeighborBatches, input.epoch)});
+                                        .seed = epoch_seed(config.compute.seed, kNeighborBatches, input.epoch),
+                                        .threads = static_cast<unsigned>(config.compute.threads)});
   EpochPlan plan;
+  if (near) plan.survey = survey_batches(batches, *input.embeddings, input.labels);
   plan.items = std::move(batches.items);
   plan.batch_items = batches.batch_items;
   plan.grouping = batches.stats;

@@ -60,18 +60,31 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
   return std::move(found.lists);
 }
 
-/// The epoch's kappa. A policy that starts where it expects the target error is told what triplets of a kappa have before training.
+/// The epoch's kappa. A policy that starts where it expects the target error is told what triplets or batches of a kappa have before
+/// training.
 double choose_kappa(const Epoch& epoch, const PlanInput& input, KappaPolicy& policy, EpochRecord& record) {
   const Timed timed(record, "selection");
   policy.begin([&](double tried) {
     PlanInput with = input;
     with.kappa = tried;
-    return violating_share(epoch.system.plan(with).triplets, *input.embeddings, epoch.config.system.margin);
+    const EpochPlan plan = epoch.system.plan(with);
+    return plan.survey ? plan.survey->error : violating_share(plan.triplets, *input.embeddings, epoch.config.system.margin);
   });
   return policy.kappa();
 }
 
-void note_plan(const EpochPlan& plan, const KappaPolicy* policy, EpochRecord& record) {
+/// With classes by their names.
+BatchLook look_of(const BatchSurvey& survey, const LabelIndex& labels, const Dataset& dataset) {
+  BatchLook look{.batches = survey.batches,
+                 .error = survey.error,
+                 .positive_distance = survey.positive_distance,
+                 .negative_distance = survey.negative_distance};
+  for (const ClassPair& pair : survey.pairs)
+    look.together.push_back({dataset.class_name(labels.label(pair.first)), dataset.class_name(labels.label(pair.second)), pair.batches});
+  return look;
+}
+
+void note_plan(const Epoch& epoch, const EpochPlan& plan, const KappaPolicy* policy, EpochRecord& record) {
   if (plan.observe_kappa && policy != nullptr) {
     record.kappa = policy->kappa();
     record.kappa_reason = policy->explanation();
@@ -79,6 +92,7 @@ void note_plan(const EpochPlan& plan, const KappaPolicy* policy, EpochRecord& re
   }
   record.mining = plan.mining;
   record.grouping = plan.grouping;
+  if (plan.survey) record.look = look_of(*plan.survey, epoch.data.labels, epoch.data.training.dataset());
   if (plan.mining) record.stage_seconds["selection"] += plan.mining->seconds;
   if (plan.grouping) record.stage_seconds["selection"] += plan.grouping->seconds;
 }
@@ -134,7 +148,7 @@ EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& 
     if (kappa != nullptr) input.kappa = choose_kappa(epoch, input, *kappa, record);
   }
   EpochPlan plan = epoch.system.plan(input);
-  note_plan(plan, kappa, record);
+  note_plan(epoch, plan, kappa, record);
   if (longer) {  // it was asked from within the selection
     record.stage_seconds["selection"] -= longer->seconds();
     record.stage_seconds["lists"] += longer->seconds();

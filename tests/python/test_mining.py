@@ -191,6 +191,37 @@ def test_batches_hold_every_row_and_classes_that_lie_near_each_other(hard):
         smartmine.BatchBuilder(near_share=2).build(x, y)
 
 
+def test_batches_are_those_of_the_program(tmp_path, data, program):
+    x, y = data
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    options = ["--classes", "6", "--images-per-class", "5", "--near-share", "0.7", "--rounds", "2", "--seed", "3"]
+    files = ["--embeddings", tmp_path / "x.npy", "--labels", tmp_path / "y.npy", "--output", tmp_path / "b.npy"]
+    told = json.loads(program("mine", "--batches", "--json", *files, *options))
+    for threads in (1, 4):
+        builder = smartmine.BatchBuilder(6, 5, near_share=0.7, rounds=2, seed=3, threads=threads)
+        batches, stats = builder.build(x, y)
+        assert batches.dtype == np.int64 and (batches == np.load(tmp_path / "b.npy")).all()
+    counts = ("batches", "groups", "near_groups", "random_groups", "near_share", "repeated", "copies_skipped", "copies_left_out", "alone")
+    for name in counts:
+        assert stats[name] == told[name], name
+    ids, distances, _ = smartmine.knn(x, 100, seed=3)
+    assert (smartmine.BatchBuilder(6, 5, near_share=0.7, rounds=2, seed=3).build(None, y, lists=(ids, distances)).batches == batches).all()
+
+
+def test_batches_refuse_what_cannot_be_right(data):
+    x, y = data
+    for options in ({"classes": 1}, {"images_per_class": 1}, {"near_share": float("nan")}, {"rounds": 0}, {"negatives": 0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            smartmine.BatchBuilder(**options).build(x, y)
+    with pytest.raises(ValueError, match="labels"):
+        smartmine.BatchBuilder().build(x, y[:-1])
+    with pytest.raises(ValueError, match="one member only"):
+        smartmine.BatchBuilder().build(x, np.arange(len(x)))
+    with pytest.raises(ValueError, match="x is None"):
+        smartmine.BatchBuilder().build(None, y)
+
+
 def cosine(a, b):
     return (a / np.linalg.norm(a, axis=1, keepdims=True)) @ (b / np.linalg.norm(b, axis=1, keepdims=True)).T
 

@@ -91,6 +91,8 @@ TEST(EpochRecords, SurviveTheirLine) {
   record.kappa_reason = "because";
   record.mining.emplace();
   record.mining->mined = 4;
+  record.grouping = BatchStats{.batches = 5, .groups = 20, .near_groups = 12, .copies_left_out = 3};
+  record.look = BatchLook{.batches = 4, .error = 0.1, .negative_distance = 0.3, .together = {{"a", "b", 2}}};
   record.stage_seconds["steps"] = 0.25;
   record.metrics = RetrievalMetrics{.split = "test", .recall_at_1 = 0.5};
   record.notes = {"a \"note\""};
@@ -100,6 +102,10 @@ TEST(EpochRecords, SurviveTheirLine) {
   EXPECT_EQ(read.loss_sum, record.loss_sum);
   EXPECT_EQ(read.mining->mined, 4U);
   EXPECT_EQ(read.kappa_reason, "because");
+  EXPECT_EQ(read.grouping->copies_left_out, 3U);
+  EXPECT_EQ(read.look->negative_distance, 0.3);
+  ASSERT_EQ(read.look->together.size(), 1U);
+  EXPECT_EQ(read.look->together[0].second, "b");
   EXPECT_THAT([] { parse_record("{\"epoch\": 1"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not a line of a run's log")));
 }
 

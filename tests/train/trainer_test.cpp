@@ -112,6 +112,12 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
     EXPECT_EQ(record.loss_part_sums.contains("triplet"), triplets && !smart_batch);
     EXPECT_EQ(record.loss_part_sums.contains("multisimilarity"), all_pairs);
     EXPECT_EQ(record.grouping.has_value(), neighbors);
+    EXPECT_EQ(record.look.has_value(), neighbors && record.kappa.has_value());
+    if (record.look) {
+      EXPECT_GT(record.look->batches, 0U);
+      EXPECT_LE(record.look->error, 1);
+      EXPECT_FALSE(record.look->together.empty());
+    }
     EXPECT_EQ(record.loss_part_sums.contains("global"), triplets && GetParam().find("global") != std::string::npos);
     EXPECT_EQ(record.distances.has_value(), triplets);
     if (!triplets) continue;

@@ -58,6 +58,20 @@ struct DistanceCounts {
   static std::size_t bin(double squared_distance);
 };
 
+/// What a look at some of an epoch's batches of near classes showed, before they were trained on; as BatchSurvey has it.
+struct BatchLook {
+  /// Two classes by name, and how many of the batches that were looked at hold both.
+  struct Together {
+    std::string first, second;
+    std::size_t batches = 0;
+  };
+  std::size_t batches = 0;
+  double error = 0;
+  double positive_distance = 0;
+  double negative_distance = 0;
+  std::vector<Together> together = {};
+};
+
 /// What happened in an epoch. Epoch 0 is the untrained network: nothing but metrics.
 struct EpochRecord {
   std::int64_t epoch = 0;
@@ -76,6 +90,7 @@ struct EpochRecord {
   std::string kappa_reason;            ///< How it came about, in words; empty if it was set.
   std::optional<MiningStats> mining;
   std::optional<BatchStats> grouping;  ///< Of systems that put near classes into one batch.
+  std::optional<BatchLook> look;       ///< Likewise, of epochs that mined.
   std::optional<ListRecord> lists;
   std::map<std::string, double> stage_seconds;  ///< "embedding", "lists", "selection", "steps", "evaluation".
   std::optional<RetrievalMetrics> metrics;      ///< On evaluation epochs.

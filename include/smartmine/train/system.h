@@ -41,6 +41,7 @@ struct EpochPlan {
   std::vector<Triplet> triplets;       ///< Likewise, in the order of the batches.
   std::vector<TripletOrigin> origins;  ///< Of these.
   std::optional<BatchStats> grouping;  ///< Of systems that put near classes into one batch.
+  std::optional<BatchSurvey> survey;   ///< Likewise, where there were lists.
   bool observe_kappa = false;          ///< Whether this epoch's error tells something about kappa.
 
   std::size_t batches() const { return batch_items == 0 ? 0 : (items.size() + batch_items - 1) / batch_items; }

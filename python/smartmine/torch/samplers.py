@@ -177,7 +177,7 @@ class NeighborBatchSampler(Sampler):
         self.epoch = 0
         self.seed = _numbers.seed(seed)
         self._options = dict(options)
-        self._batches: Optional[List[np.ndarray]] = None
+        self._batches: Optional[np.ndarray] = None
         self.stats: Dict[str, Any] = {}
 
     def set_epoch(self, epoch: int) -> None:
@@ -189,7 +189,7 @@ class NeighborBatchSampler(Sampler):
         self._batches, self.stats = self.builder.build(_to_cpu(embeddings), self.labels, progress=progress)
         return self.stats
 
-    def _current(self) -> List[np.ndarray]:
+    def _current(self) -> np.ndarray:
         if self._batches is None:  # nothing is near anything in such rows: classes come together as the seed has it
             rows = np.random.default_rng(self.seed).normal(size=(len(self.labels), 2)).astype(np.float32)
             options = dict(self._options, near_share=0.0, neighbors=1)

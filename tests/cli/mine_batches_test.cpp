@@ -1,0 +1,128 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "files.h"
+#include "program.h"
+
+namespace smartmine::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class MineBatches : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kRows = 600;
+
+  MineBatches() {
+    write_matrix(folder_ / "x.npy", clustered_rows(kRows, 8), kRows, 8);
+    for (std::size_t i = 0; i < kRows; ++i)
+      labels_.push_back(static_cast<std::int64_t>(i % 31));  // as clustered_rows has it: 19 or 20 each
+    write_int64(folder_ / "y.npy", labels_);
+  }
+
+  Outcome run(const std::vector<std::string>& more, const std::string& output = "b.npy") {
+    std::vector<std::string> arguments = {"mine",     "--embeddings",   folder_ / "x.npy", "--labels", folder_ / "y.npy",
+                                          "--output", folder_ / output, "--neighbors",     "60"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return smartmine(arguments);
+  }
+
+  TemporaryFolder folder_;
+  std::vector<std::int64_t> labels_;
+};
+
+TEST_F(MineBatches, WritesARowOfIdsPerBatchAndEveryPointComesRound) {
+  const Outcome outcome = run({"--batches", "--classes", "6", "--images-per-class", "5", "--rounds", "2", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json told = json::parse(outcome.out);
+  const Matrix<std::int64_t> batches = read_int64(folder_ / "b.npy");
+  EXPECT_EQ(batches.columns, 30U);
+  EXPECT_EQ(batches.rows, told["batches"].get<std::size_t>());
+  EXPECT_EQ(told["batch_size"], 30);
+  EXPECT_EQ(told["classes"], 31);
+  std::map<std::int64_t, std::size_t> times;
+  for (std::size_t b = 0; b < batches.rows; ++b) {
+    for (std::size_t group = 0; group < 6; ++group)
+      for (std::size_t i = 1; i < 5; ++i)
+        EXPECT_EQ(labels_[static_cast<std::size_t>(batches[b][5 * group + i])], labels_[static_cast<std::size_t>(batches[b][5 * group])]);
+    for (std::size_t i = 0; i < 30; ++i) ++times[batches[b][i]];
+  }
+  EXPECT_EQ(times.size(), kRows);
+  std::size_t more = 0;
+  for (const auto& [item, count] : times) {
+    EXPECT_GE(count, 2U) << item;
+    more += count - 2;
+  }
+  EXPECT_EQ(told["repeated"], more);
+  for (const char* name : {"groups", "near_groups", "random_groups", "near_share", "copies_skipped", "copies_left_out", "alone",
+                           "batch_error", "nearest_positive_distance", "nearest_negative_distance", "stage_seconds", "recall"})
+    EXPECT_TRUE(told.contains(name)) << name;
+}
+
+TEST_F(MineBatches, NearClassesMakeHarderBatchesThanDrawnOnes) {
+  const auto distance = [&](const char* share) {
+    const Outcome outcome = run({"--batches", "--classes", "4", "--near-share", share, "--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out)["nearest_negative_distance"].get<double>();
+  };
+  EXPECT_LT(distance("1"), 0.9 * distance("0"));
+}
+
+TEST_F(MineBatches, AreTheSameAtAnyNumberOfThreadsAndOtherWithAnotherSeed) {
+  ASSERT_EQ(run({"--batches", "--rounds", "3", "--threads", "1"}, "one.npy").status, 0);
+  ASSERT_EQ(run({"--batches", "--rounds", "3", "--threads", "4"}, "four.npy").status, 0);
+  ASSERT_EQ(run({"--batches", "--rounds", "3", "--seed", "9"}, "nine.npy").status, 0);
+  EXPECT_EQ(read_int64(folder_ / "one.npy").values, read_int64(folder_ / "four.npy").values);
+  EXPECT_NE(read_int64(folder_ / "one.npy").values, read_int64(folder_ / "nine.npy").values);
+}
+
+TEST_F(MineBatches, ComeFromGivenListsTooWithTheSameBits) {
+  ASSERT_EQ(smartmine({"knn", "--embeddings", folder_ / "x.npy", "--neighbors", "60", "--output", folder_ / "lists"}).status, 0);
+  ASSERT_EQ(run({"--batches"}).status, 0);
+  const Outcome outcome = smartmine({"mine", "--ids", folder_ / "lists.ids.npy", "--distances", folder_ / "lists.distances.npy", "--labels",
+                                     folder_ / "y.npy", "--batches", "--output", folder_ / "given.npy", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(read_int64(folder_ / "given.npy").values, read_int64(folder_ / "b.npy").values);
+  const json told = json::parse(outcome.out);
+  EXPECT_EQ(told["index"], "given");
+  EXPECT_TRUE(told["recall"].is_null());
+  EXPECT_TRUE(told["batch_error"].is_null()) << "there are no embeddings to measure";
+}
+
+TEST_F(MineBatches, RefuseWhatCannotBeRight) {
+  const auto refused = [&](int status, const std::vector<std::string>& more, const std::string& part) {
+    const Outcome outcome = run(more);
+    EXPECT_EQ(outcome.status, status) << part;
+    EXPECT_THAT(outcome.err, HasSubstr(part));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "b.npy"));
+  };
+  refused(2, {"--batches", "--classes", "1"}, "--classes");
+  refused(2, {"--batches", "--images-per-class", "1"}, "--images-per-class");
+  refused(2, {"--batches", "--near-share", "1.5"}, "--near-share");
+  refused(2, {"--batches", "--rounds", "0"}, "--rounds");
+  refused(2, {"--batches", "--kappa", "2"}, "--kappa is for triplets, and --batches writes none");
+  refused(2, {"--classes", "6"}, "--classes is for --batches, which was not given");
+  std::vector<std::int64_t> different(kRows);
+  for (std::size_t i = 0; i < kRows; ++i) different[i] = static_cast<std::int64_t>(i);
+  write_int64(folder_ / "y.npy", different);
+  refused(1, {"--batches"}, "y.npy");
+}
+
+TEST_F(MineBatches, SayWhatTheyAreInATable) {
+  const Outcome outcome = run({"--batches"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("batches"));
+  EXPECT_THAT(outcome.out, HasSubstr("of another class for"));
+}
+
+}  // namespace
+}  // namespace smartmine::test
