@@ -93,7 +93,11 @@ TEST_F(PaperOptions, EveryEpochsGraphOfThePaperIsInItsRecord) {
     EXPECT_GE(lists.success_bound.value(), 0.9);
     EXPECT_GE(lists.success_rate.value(), lists.success_bound.value());
     EXPECT_GT(lists.mean_degree.value(), 1);
-    EXPECT_EQ(to_json_line(parse_record(to_json_line(log[epoch]))), to_json_line(log[epoch]));
+    const ListRecord read = parse_record(to_json_line(log[epoch])).lists.value();
+    EXPECT_EQ(read.start, lists.start);
+    EXPECT_EQ(read.success_rate, lists.success_rate);
+    EXPECT_EQ(read.success_bound, lists.success_bound);
+    EXPECT_EQ(read.mean_degree, lists.mean_degree);
   }
   EXPECT_FALSE(std::filesystem::exists(root_ / "run/checkpoint/graph.fanng"));  // each is built anew
 }
