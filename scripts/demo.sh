@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Set-up, build and the main job: trains a small network on characters that it draws itself, by smart mining, and prints how well it tells
-# characters apart that it has never seen. Ends with a page that shows how.
+# Set-up, build and the main job: trains a small network on characters that it draws itself, from batches of those that are easily confused,
+# and prints how well it tells characters apart that it has never seen. Ends with a page that shows how.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,8 +14,8 @@ echo
 number=1
 while [ -e "runs/glyphs-$number" ]; do number=$((number + 1)); done
 run=runs/glyphs-$number
-echo "\$ smartmine train --output $run"
-../release/smartmine train --output "$run"
+echo "\$ smartmine train --config recipes/glyphs-best.toml --output $run"
+../release/smartmine train --config ../../recipes/glyphs-best.toml --output "$run"
 echo
 echo "\$ smartmine report $run --output report.html"
 ../release/smartmine report "$run" --output report.html || echo "(the run is good all the same)"
