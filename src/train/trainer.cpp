@@ -30,12 +30,14 @@ std::unique_ptr<KappaPolicy> make_policy(const SystemTraits& traits, const Minin
 
 NeighborIndex make_index(const RunConfig& config, std::size_t images) {
   const std::string& start = config.mining.graph_start;
+  const bool named = start != "auto" || config.mining.success_rate != RunConfig().mining.success_rate;  // who says how wants edges
   const std::int64_t most = std::max<std::int64_t>(1, static_cast<std::int64_t>(images) - 1);
   return NeighborIndex({.kind = config.mining.index == "exact"   ? IndexKind::kExact
                                 : config.mining.index == "fanng" ? IndexKind::kFanng
                                                                  : IndexKind::kAutomatic,
                         .neighbors = static_cast<std::size_t>(config.mining.neighbors.value_or(std::min(kDefaultNeighbors, most))),
                         .success_target = config.mining.success_rate,
+                        .for_search = named,
                         .start = start == "random"      ? Start::kRandom
                                  : start == "partition" ? Start::kPartition
                                                         : Start::kPrevious,
