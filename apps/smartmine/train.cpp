@@ -18,7 +18,9 @@
 #include "report_page.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/run/backbone_traits.h"
+#include "smartmine/run/system_traits.h"
 #include "smartmine/train/choose.h"
+#include "smartmine/train/cost.h"
 #include "train_settings.h"
 
 namespace smartmine::app {
@@ -27,6 +29,7 @@ namespace {
 struct TrainArguments {
   RunConfig config;
   std::string output;
+  std::string resumed;  // a directory, where --resume names it
   bool resume = false;
   bool report = false;
   bool json = false;
@@ -35,24 +38,61 @@ struct TrainArguments {
 
 std::string percent(double share) { return fmt::format("{:.2f}", 100 * share); }
 
-// One line an epoch: what was learnt, what was mined, what it came to, and where the time went.
-std::string epoch_line(const EpochRecord& record) {
-  const auto seconds = [&](const char* stage) {
-    const auto found = record.stage_seconds.find(stage);
-    return found == record.stage_seconds.end() ? 0.0 : found->second;
+/// One line per epoch: what was learnt, what was mined, what it came to; where there is room also where the time went.
+class EpochTable {
+ public:
+  std::string heading() const {
+    std::string line = fmt::format("{:>5} {:>7} {:>7} {:>6} {:>7} {:>9} {:>7} {:>6} {:>8} {:>8}", "epoch", "loss", "error%", "kappa",
+                                   "mined%", "recall@1%", "MAP@R%", "NMI%", "images/s", "seconds");
+    if (wide_) line += fmt::format(" = {:>7} {:>7} {:>7} {:>7} {:>7}", "embed", "lists", "select", "steps", "eval");
+    return line + "\n";
+  }
+
+  std::string line(const EpochRecord& record) const {
+    const bool trained = record.steps > 0;
+    const auto of = [&](double RetrievalMetrics::*metric) { return record.metrics ? percent((*record.metrics).*metric) : "-"; };
+    std::string line = fmt::format(
+        "{:>5} {:>7} {:>7} {:>6} {:>7} {:>9} {:>7} {:>6} {:>8} {:>8.1f}", record.epoch,
+        trained ? fmt::format("{:.4f}", record.loss()) : "-", trained ? percent(record.training_error()) : "-",
+        record.kappa ? fmt::format("{:.2f}", *record.kappa) : "-", record.mining ? percent(record.mined_share()) : "-",
+        of(&RetrievalMetrics::recall_at_1), of(&RetrievalMetrics::map_at_r), of(&RetrievalMetrics::nmi),
+        trained ? fmt::format("{:.{}f}", record.images_per_second(), record.images_per_second() < 10 ? 1 : 0) : "-", record.seconds());
+    if (wide_) line += "  ";
+    for (const char* stage : {"embedding", "lists", "selection", "steps", "evaluation"}) {
+      const auto found = record.stage_seconds.find(stage);
+      if (wide_) line += fmt::format(" {:>7.1f}", found == record.stage_seconds.end() ? 0.0 : found->second);
+    }
+    return line + "\n";
+  }
+
+ private:
+  static constexpr std::size_t kWide = 121;
+  bool wide_ = output_columns() >= kWide;
+};
+
+/// Seconds of the run after the steps of an epoch: the other epochs take as long as the last one that is done, or as these steps.
+ProgressDisplay::Rest rest_of(const RunDirectory& run, std::int64_t epochs) {
+  return [&run, epochs](std::string_view stage, double stage_seconds) {
+    if (!stage.starts_with("epoch ")) return 0.0;
+    const auto log = run.log();
+    const bool trained = !log.empty() && log.back().steps > 0;
+    const std::int64_t done = log.empty() ? 0 : log.back().epoch;
+    const double epoch_seconds = trained ? std::max(stage_seconds, log.back().seconds()) : stage_seconds;
+    return epoch_seconds * static_cast<double>(std::max<std::int64_t>(0, epochs - done - 1)) + epoch_seconds - stage_seconds;
   };
-  const bool trained = record.steps > 0;
-  return fmt::format("{:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>7} {:>8} {:>9.1f} {:>7.1f} {:>7.1f} {:>7.1f} {:>7.1f} {:>7.1f}\n",
-                     record.epoch, trained ? fmt::format("{:.4f}", record.loss()) : "-", trained ? percent(record.training_error()) : "-",
-                     record.kappa ? fmt::format("{:.2f}", *record.kappa) : "-", record.mining ? percent(record.mined_share()) : "-",
-                     record.metrics ? percent(record.metrics->recall_at_1) : "-", record.metrics ? percent(record.metrics->nmi) : "-",
-                     trained ? fmt::format("{:.0f}", record.images_per_second()) : "-", record.seconds(), seconds("embedding"),
-                     seconds("lists"), seconds("selection"), seconds("steps"), seconds("evaluation"));
 }
 
-std::string heading() {
-  return fmt::format("{:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>7} {:>8} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7}\n", "epoch", "loss", "error%",
-                     "kappa", "mined%", "recall@1%", "NMI%", "images/s", "seconds:", "embed", "lists", "select", "steps", "eval");
+/// Says what is ahead before the hours begin.
+void warn_of_hours(const RunConfig& config, std::int64_t done) {
+  constexpr double kHour = 3600, kWorthAWord = kHour / 4;
+  const auto cost = cpu_cost(config);
+  const double seconds = cost ? cost->epoch_seconds * static_cast<double>(config.schedule.epochs - done) : 0;
+  if (seconds < kWorthAWord) return;
+  warn(fmt::format(
+      "note: on the CPU {} trains about {:.{}f} images/s: some {:.1f} hours for {} epochs of {} images{}. A GPU, a smaller "
+      "--input-size, fewer --epochs, or --budget 2h shorten that",
+      config.model.backbone, cost->images_per_second, cost->images_per_second < 10 ? 1 : 0, seconds / kHour, config.schedule.epochs - done,
+      cost->images, config.resolved().choosing.choose == "on" && done == 0 ? ", and choosing up to as much again" : ""));
 }
 
 std::string trial_line(const std::string& name, const HeldOutScore& score) {
@@ -168,7 +208,11 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     }
   }
   if (arguments.report) read_page("");  // better now than later
-  if (arguments.resume && arguments.output.empty()) throw UsageError("--resume needs --output, the directory of the run to go on with");
+  if (!arguments.resumed.empty() && !arguments.output.empty() && arguments.resumed != arguments.output)
+    throw UsageError("--resume and --output name two directories; name the run to go on with once");
+  if (!arguments.resumed.empty()) arguments.output = arguments.resumed;
+  if (arguments.resume && arguments.output.empty())
+    throw UsageError("--resume needs the directory of the run to go on with: --resume RUN_DIR");
   std::optional<RunDirectory> run;
   try {
     arguments.config.validate();
@@ -191,19 +235,24 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     run = RunDirectory::create(arguments.output, arguments.config.resolved());
   }
   const bool table = !arguments.json && !arguments.quiet;
+  const std::int64_t done = run->log().empty() ? 0 : run->log().back().epoch, planned = arguments.config.schedule.epochs;
+  const bool longer = arguments.resume && planned > read_config(run->config_path()).schedule.epochs;
   std::optional<Choice> choice;
   try {
+    if (!arguments.quiet && done < planned) warn_of_hours(arguments.config, done);
     if (arguments.config.resolved().choosing.choose == "on") {
       choice = choose(arguments.config, *run, display, table);
       arguments.config = chosen_config(arguments.config, *choice);
-      run->change_config(arguments.config);
+      // What a finished run was told to do beyond its choice stays.
+      if (longer || (arguments.resume && done >= choice->epochs && planned > done)) arguments.config.schedule.epochs = planned;
     }
+    if (choice || longer) run->change_config(arguments.config);
     trainer = std::make_unique<Trainer>(arguments.config, *run, display.callback());
   } catch (const Cancelled&) {
     display.finish();
     if (!arguments.resume) run->remove_if_unused();
     if (!std::filesystem::exists(run->path())) throw;
-    throw Interrupted(fmt::format("stopped and saved; smartmine train --resume --output {} goes on", arguments.output));
+    throw Interrupted(fmt::format("stopped and saved; smartmine train --resume {} goes on", arguments.output));
   } catch (...) {
     display.finish();
     if (!arguments.resume) run->remove_if_unused();  // nothing was trained: the same command can be given again
@@ -211,13 +260,15 @@ void train(TrainArguments& arguments, const CLI::App& command) {
   }
   display.finish();
   for (const std::string& note : trainer->notes()) warn("note: " + note);
+  const EpochTable lines;
+  display.expect(rest_of(*run, arguments.config.schedule.epochs));
   if (table) {
     const TrainingData& data = trainer->data();
     print(fmt::format("{}: {} images of {} classes to train on, {} of {} {} classes to measure on; {}, on {}, into {}\n\n",
                       arguments.config.data.dataset, data.training_images, data.training_classes, data.evaluation_images,
                       data.evaluation_classes, data.evaluated_on, arguments.config.system.name, data.device, arguments.output));
-    print(heading());
-    for (const EpochRecord& record : run->log()) print(epoch_line(record));  // of a run that goes on
+    print(lines.heading());
+    for (const EpochRecord& record : run->log()) print(lines.line(record));  // of a run that goes on
   }
   const FollowingPage page(*run, arguments);
   page.draw(true, false);
@@ -227,20 +278,28 @@ void train(TrainArguments& arguments, const CLI::App& command) {
       page.draw(true, false);
       for (const std::string& note : record.notes) warn(fmt::format("note: epoch {}: {}", record.epoch, note));
       if (arguments.json) print(to_json_line(record) + "\n");
-      if (table) print(epoch_line(record));
+      if (table) print(lines.line(record));
     });
   } catch (const Cancelled&) {
     display.finish();
     page.draw(false, false);
-    throw Interrupted(fmt::format("stopped and saved after epoch {} and the steps since; smartmine train --resume --output {} goes on",
+    throw Interrupted(fmt::format("stopped and saved after epoch {} and the steps since; smartmine train --resume {} goes on",
                                   trainer->epochs_done(), arguments.output));
   }
+  display.expect({});
   std::optional<EpochRecord> kept;
   if (choice) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
   page.draw(false, true, display.callback());
   display.finish();
   if (table) print(summary(*run, kept));
   if (table && arguments.report) print(fmt::format("  the report is {}\n", page.path().string()));
+}
+
+/// For the help.
+std::string systems() {
+  std::string text = "Systems:";
+  for (const SystemTraits& traits : system_traits()) text += fmt::format("\n  {:<30} {}", traits.name, traits.description);
+  return text;
 }
 
 }  // namespace
@@ -253,7 +312,11 @@ void add_train(CLI::App& program, Work& work) {
       .add_option("--output", arguments->output,
                   "Directory for the run, a new one; default: runs/DATASET-1, or the next number that is free")
       ->type_name("RUN_DIR");
-  command.add_flag("--resume", arguments->resume, "Go on with the run in --output from its last checkpoint, with its settings");
+  command
+      .add_option("--resume", arguments->resumed,
+                  "Go on with this run, or the one in --output, from its last checkpoint, with its settings; more --epochs make it longer")
+      ->type_name("RUN_DIR")
+      ->expected(0, 1);
   command.add_flag("--report", arguments->report,
                    "Write RUN_DIR/report.html and draw it anew after every epoch: a browser tab left open follows");
   command.add_flag("--json", arguments->json, "Print a JSON object per epoch, as in the run's log.jsonl, and nothing else");
@@ -264,8 +327,14 @@ void add_train(CLI::App& program, Work& work) {
       "      draws characters of an invented script and learns to tell new ones apart, in about a minute\n"
       "  smartmine train --dataset folder --data-root photos --backbone googlenet --weights bvlc_googlenet.caffemodel --output run\n"
       "      your own photos, one folder per class; half of the classes test\n"
-      "  smartmine train --resume --output run");
-  command.callback([arguments, &command, &work] { work = [arguments, &command] { train(*arguments, command); }; });
+      "  smartmine train --resume run\n"
+      "  smartmine train --resume run --epochs 20\n"
+      "      goes on with a run that is finished, to 20 epochs in all\n\n" +
+      systems());
+  command.callback([arguments, &command, &work] {
+    arguments->resume = command.count("--resume") > 0;
+    work = [arguments, &command] { train(*arguments, command); };
+  });
 }
 
 }  // namespace smartmine::app

@@ -70,7 +70,7 @@ class Trainer::Work {
 
  private:
   Epoch epoch(std::int64_t number) { return {number, config_, system_, network_, data_, progress_}; }
-  void measure_untrained(const std::function<void(const EpochRecord&)>& on_epoch);
+  void measure_start(const std::function<void(const EpochRecord&)>& on_epoch);
   bool try_epoch();
   void finish_epoch(const std::function<void(const EpochRecord&)>& on_epoch);
 
@@ -118,7 +118,7 @@ Trainer::Work::Work(const RunConfig& config, RunDirectory& run, const System& sy
 void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch, std::int64_t until) {
   try {
     recorder_.keep_images(data_);
-    if (recorder_.run().log().empty()) measure_untrained(on_epoch);
+    if (recorder_.run().log().empty()) measure_start(on_epoch);
     while (kept_.state.epochs_done < until)
       if (try_epoch()) finish_epoch(on_epoch);
     recorder_.finish();
@@ -129,8 +129,9 @@ void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch,
   }
 }
 
-void Trainer::Work::measure_untrained(const std::function<void(const EpochRecord&)>& on_epoch) {
+void Trainer::Work::measure_start(const std::function<void(const EpochRecord&)>& on_epoch) {
   EpochRecord record;
+  record.device = data_.facts.device;
   recorder_.measure(epoch(0), *kept_.optimizer, record);
   if (config_.output.keep_start) recorder_.save_start(epoch(0));
   recorder_.add(record);
