@@ -70,15 +70,15 @@ class EpochTable {
   bool wide_ = output_columns() >= kWide;
 };
 
-/// Seconds of the run after the steps of an epoch: the other epochs take as long as the last one that is done, or as these steps.
+/// Seconds of the run after the steps of an epoch: evaluation, and the epochs to come, whose steps take as long as these and whose other
+/// stages as long as those of the epoch before.
 ProgressDisplay::Rest rest_of(const RunDirectory& run, std::int64_t epochs) {
   return [&run, epochs](std::string_view stage, double stage_seconds) {
-    if (!stage.starts_with("epoch ")) return 0.0;
-    const auto log = run.log();
-    const bool trained = !log.empty() && log.back().steps > 0;
-    const std::int64_t done = log.empty() ? 0 : log.back().epoch;
-    const double epoch_seconds = trained ? std::max(stage_seconds, log.back().seconds()) : stage_seconds;
-    return epoch_seconds * static_cast<double>(std::max<std::int64_t>(0, epochs - done - 1)) + epoch_seconds - stage_seconds;
+    if (!stage.starts_with("epoch ") || run.log().empty()) return 0.0;
+    const EpochRecord& last = run.log().back();
+    const auto of = [&](const char* name) { return last.stage_seconds.contains(name) ? last.stage_seconds.at(name) : 0.0; };
+    const auto to_come = static_cast<double>(std::max<std::int64_t>(0, epochs - last.epoch - 1));
+    return of("evaluation") + to_come * (stage_seconds + last.seconds() - of("steps"));
   };
 }
 
