@@ -54,7 +54,7 @@ class EpochTable {
     std::string line = fmt::format(
         "{:>5} {:>7} {:>7} {:>6} {:>7} {:>9} {:>7} {:>6} {:>8} {:>8.1f}", record.epoch,
         trained ? fmt::format("{:.4f}", record.loss()) : "-", trained ? percent(record.training_error()) : "-",
-        record.kappa ? fmt::format("{:.2f}", *record.kappa) : "-", record.mining ? percent(record.mined_share()) : "-",
+        record.kappa ? fmt::format("{:.2f}", *record.kappa) : "-", record.mining || record.grouping ? percent(record.mined_share()) : "-",
         of(&RetrievalMetrics::recall_at_1), of(&RetrievalMetrics::map_at_r), of(&RetrievalMetrics::nmi),
         trained ? fmt::format("{:.{}f}", record.images_per_second(), record.images_per_second() < 10 ? 1 : 0) : "-", record.seconds());
     if (wide_) line += "  ";
