@@ -59,12 +59,15 @@ void embed(const EmbedArguments& arguments) {
   if (!embedded.bad_images.empty())
     warn(fmt::format("note: {} bad images were skipped, the first: {}", embedded.bad_images.size(), embedded.bad_images.front().reason));
   if (arguments.json) {
-    print(nlohmann::ordered_json{{"images", rows.size()}, {"dimension", rows.dimension()}, {"bad_images", embedded.bad_images.size()}}
+    print(nlohmann::ordered_json{{"images", rows.size()},
+                                 {"dimension", rows.dimension()},
+                                 {"bad_images", embedded.bad_images.size()},
+                                 {"weights", run.weights_in_words()}}
               .dump() +
           "\n");
   } else if (!arguments.quiet) {
-    print(fmt::format("{} images embedded in {} dimensions: {}, their paths: {}\n", rows.size(), rows.dimension(), arguments.output,
-                      arguments.paths()));
+    print(fmt::format("{} images embedded in {} dimensions: {}, their paths: {}\nweights: {}\n", rows.size(), rows.dimension(),
+                      arguments.output, arguments.paths(), run.weights_in_words()));
   }
 }
 

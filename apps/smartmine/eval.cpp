@@ -27,6 +27,7 @@
 #include "smartmine/graph/neighbors.h"
 #include "smartmine/metrics/clustering.h"
 #include "smartmine/metrics/retrieval.h"
+#include "smartmine/run/run_directory.h"
 #include "torch_part.h"
 
 namespace smartmine::app {
@@ -247,12 +248,15 @@ void run_eval(EvalArguments arguments) {
 
   if (!arguments.clusters.empty()) write_npy(arguments.clusters, std::span(result.clustering.assignments), {rows.size()});
   if (!result.note.empty()) warn("note: " + result.note);
+  const std::string weights = arguments.run.empty() ? "" : RunDirectory::open(arguments.run).weights_in_words();
   if (arguments.json) {
     nlohmann::ordered_json json = to_json(result, arguments);
     json["read_seconds"] = read_seconds;
+    if (!weights.empty()) json["weights"] = weights;
     print(json.dump() + "\n");
   } else if (!arguments.quiet) {
     print(to_table(result, arguments));
+    if (!weights.empty()) print(fmt::format("weights: {}\n", weights));
   }
 }
 

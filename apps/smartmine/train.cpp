@@ -168,8 +168,14 @@ RunConfig settings_of(const CLI::App& command) {
     const std::string found = network_of(read_weights(weights));
     if (known_backbone(found) != nullptr) backbone = found;
   }
-  const bool best = !from_file && !weights.empty() && (backbone == "googlenet" || backbone == "resnet18" || backbone == "resnet50");
-  RunConfig config = best ? best_config() : RunConfig();
+  const bool pictures = !weights.empty() && (backbone == "googlenet" || backbone == "resnet18" || backbone == "resnet50");
+  RunConfig config = !from_file && (pictures || is_backbone_file(backbone)) ? best_config() : RunConfig();
+  if (!pictures) {  // a file of one's own knows what it wants to see
+    const NetworkOptions own;
+    config.model.pooling = own.pooling;
+    config.model.new_layer_start = own.new_layer_start;  // it may have fewer features than dimensions
+    config.model.input_size = config.model.image_size = config.model.evaluation_size = {};
+  }
   if (!backbone.empty()) config.model.backbone = backbone;
   set_given(config, given);
   return config;
@@ -233,6 +239,10 @@ void train(TrainArguments& arguments, const CLI::App& command) {
   } else {
     if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();
     run = RunDirectory::create(arguments.output, arguments.config.resolved());
+  }
+  if (!arguments.resume && !arguments.config.choosing.budget.empty() && arguments.config.resolved().choosing.choose == "off") {
+    run->remove_if_unused();
+    throw UsageError("--budget is for a training that is chosen; without --choose on, give --epochs instead");
   }
   const bool table = !arguments.json && !arguments.quiet;
   const std::int64_t done = run->log().empty() ? 0 : run->log().back().epoch, planned = arguments.config.schedule.epochs;

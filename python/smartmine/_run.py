@@ -103,9 +103,11 @@ class Run:
 
     @property
     def model_path(self) -> Optional[str]:
-        """The weights of the last checkpoint, a safetensors file; None before the first. `smartmine.torch.load_run` loads them."""
-        for folder in ("checkpoint", "checkpoint.old"):
-            path = os.path.join(self.path, folder, "model.safetensors")
+        """The weights that the run keeps, or of its last checkpoint, a safetensors file; None before the first.
+
+        `smartmine.torch.load_run` loads them."""
+        for name in ("kept.safetensors", "checkpoint/model.safetensors", "checkpoint.old/model.safetensors"):
+            path = os.path.join(self.path, *name.split("/"))
             if os.path.isfile(path):
                 return path
         return None

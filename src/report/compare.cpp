@@ -1,4 +1,5 @@
 #include "smartmine/report/compare.h"
+#include "smartmine/run/choice.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -141,6 +142,7 @@ RunGroup group_of(const std::vector<const ReadRun*>& runs, std::vector<std::stri
   RunGroup group{.name = first.system, .dataset = first.dataset, .system = first.system, .evaluated_on = {}, .epochs = first.epochs};
   std::map<std::int64_t, std::map<std::string, std::vector<double>>> values;
   std::vector<double> seconds, mined;
+  std::map<std::string, std::vector<double>> kept;  // metrics of the weights that runs keep, where these are not the last
   std::set<std::string> indices;
   std::map<std::string, std::string> seeds;  // and a run of each
   for (const ReadRun* run : runs) {
@@ -157,6 +159,8 @@ RunGroup group_of(const std::vector<const ReadRun*>& runs, std::vector<std::stri
       if (line.contains("evaluated_on")) group.evaluated_on = line["evaluated_on"].get<std::string>();
     }
     seconds.push_back(sum);
+    if (const auto choice = read_choice(run->path); choice && choice->kept && choice->kept->metrics)
+      visit_metrics(*choice->kept->metrics, [&](const char* name, double value) { kept[name].push_back(value); });
     if (mined_epochs > 0) mined.push_back(mined_sum / mined_epochs);
     if (const auto [place, added] = seeds.emplace(run->seed, run->path.string()); !added)
       notes.push_back(fmt::format("{} and {} have the same settings and the same seed, {}: their spread says little", place->second,
@@ -171,6 +175,8 @@ RunGroup group_of(const std::vector<const ReadRun*>& runs, std::vector<std::stri
   if (const auto last = group.by_epoch.find(group.epochs); last != group.by_epoch.end()) {
     group.metrics = last->second;
     for (const char* name : {"training_error", "validation_error", "kappa"}) group.metrics.erase(name);
+    for (const auto& [name, list] : kept)
+      if (list.size() == runs.size()) group.metrics[name] = spread_of(list);
   }
   return group;
 }

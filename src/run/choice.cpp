@@ -59,19 +59,27 @@ std::string to_json(const Choice& choice) {
                                  {"seconds", trial.seconds},
                                  {"shares", json_of(trial.shares)}},
                                 trial.score));
-  const Json json{
-      {"summary", choice.reason},
-      {"decided", choice.decided},
-      {"careful", choice.careful},
-      {"held_out_classes", choice.held_out_classes},
-      {"held_out_images", choice.held_out_images},
-      {"untrained", json_of(choice.untrained)},
-      {"tolerance", choice.tolerance},
-      {"trials", std::move(trials)},
-      {"interpolations", json_of(choice.interpolations)},
-      {"chosen",
-       {{"learning-rate", choice.learning_rate}, {"epochs", choice.epochs}, {"share", choice.share}, {"dropout", choice.dropout}}},
-      {"seconds", choice.seconds}};
+  Json json{{"summary", choice.reason},
+            {"decided", choice.decided},
+            {"careful", choice.careful},
+            {"held_out_classes", choice.held_out_classes},
+            {"held_out_images", choice.held_out_images},
+            {"untrained", json_of(choice.untrained)},
+            {"tolerance", choice.tolerance},
+            {"trials", std::move(trials)},
+            {"interpolations", json_of(choice.interpolations)},
+            {"chosen",
+             {{"learning-rate", choice.learning_rate}, {"epochs", choice.epochs}, {"share", choice.share}, {"dropout", choice.dropout}}},
+            {"seconds", choice.seconds}};
+  if (choice.kept) {
+    Json metrics = Json::object();
+    if (choice.kept->metrics) visit_metrics(*choice.kept->metrics, [&](const char* name, double value) { metrics[name] = value; });
+    json["kept"] = {{"epoch", choice.kept->epoch},
+                    {"share", choice.kept->share},
+                    {"reason", in_words(*choice.kept)},
+                    {"evaluated_on", choice.kept->metrics ? choice.kept->metrics->split : ""},
+                    {"metrics", std::move(metrics)}};
+  }
   return json.dump(2) + "\n";
 }
 
@@ -99,6 +107,14 @@ Choice parse_choice(const std::string& text) try {
   json.at("chosen").at("share").get_to(choice.share);
   choice.dropout = json.at("chosen").value("dropout", 0.0);
   json.at("seconds").get_to(choice.seconds);
+  if (json.contains("kept")) {
+    const Json& kept = json.at("kept");
+    choice.kept = {.epoch = kept.at("epoch"), .share = kept.at("share"), .metrics = {}};
+    if (const Json& metrics = kept.at("metrics"); !metrics.empty()) {
+      choice.kept->metrics.emplace().split = kept.at("evaluated_on").get<std::string>();
+      visit_metrics(*choice.kept->metrics, [&](const char* name, double& value) { metrics.at(name).get_to(value); });
+    }
+  }
   return choice;
 } catch (const nlohmann::json::exception& error) {
   throw InvalidArgument(fmt::format("not the choice of a run: {}", reason_of(error)));
@@ -140,20 +156,38 @@ double score_tolerance(std::int64_t queries) {
   return std::max(kLeast, kOfSpread / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, queries))));
 }
 
-double pick_share(const std::vector<Interpolation>& shares, double tolerance) {
-  if (shares.empty()) return 1;
-  double best = 0, picked = 0;
-  for (const Interpolation& each : shares) best = std::max(best, each.score.value());
+std::optional<double> pick_share(const std::vector<Interpolation>& shares, const HeldOutScore& start, double tolerance) {
+  const auto beats = [&](const HeldOutScore& score) { return score.value() > start.value() && score.recall_at_1 >= start.recall_at_1; };
+  double best = 0;
   for (const Interpolation& each : shares)
-    if (each.score.value() >= best - tolerance) picked = std::max(picked, each.share);
+    if (beats(each.score)) best = std::max(best, each.score.value());
+  std::optional<double> picked;
+  for (const Interpolation& each : shares)
+    if (beats(each.score) && each.score.value() >= best - tolerance) picked = std::max(picked.value_or(0), each.share);
   return picked;
 }
+
+std::string in_words(const KeptWeights& kept) {
+  if (kept.epoch == 0) return "those that the run starts from";
+  return kept.share < 1 ? fmt::format("epoch {}, {:.0f} % of the way from the start", kept.epoch, 100 * kept.share)
+                        : fmt::format("epoch {}", kept.epoch);
+}
+
+namespace {
+
+/// Whether there is something of a trial to keep.
+bool is_candidate(const Trial& trial, const Choice& choice, bool pretrained) {
+  if (trial.done < trial.epochs) return false;
+  return !pretrained || pick_share(trial.shares, choice.untrained, choice.tolerance).has_value();
+}
+
+}  // namespace
 
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   const Trial* best = nullptr;
   for (const Trial& trial : choice.trials)
-    if (trial.done == trial.epochs && (best == nullptr || trial.value() > best->value())) best = &trial;
-  if (best == nullptr || (pretrained && best->value() <= choice.untrained.value())) {
+    if (is_candidate(trial, choice, pretrained) && (best == nullptr || trial.value() > best->value())) best = &trial;
+  if (best == nullptr) {
     choice.epochs = 0;
     choice.reason =
         fmt::format("no training beats the weights it starts from on {} held-out classes, so these are kept", choice.held_out_classes);
@@ -163,13 +197,13 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   // and what it forgets comes back with the way back to the start.
   const Trial* chosen = best;
   for (const Trial& trial : choice.trials)
-    if (trial.done == trial.epochs && (trial.learning_rate > chosen->learning_rate) == pretrained &&
-        trial.value() >= best->value() - choice.tolerance && (!pretrained || trial.value() > choice.untrained.value()))
+    if (is_candidate(trial, choice, pretrained) && (trial.learning_rate > chosen->learning_rate) == pretrained &&
+        trial.value() >= best->value() - choice.tolerance)
       chosen = &trial;
   choice.learning_rate = chosen->learning_rate;
   choice.epochs = epochs;
   choice.interpolations = chosen->shares;
-  choice.share = pick_share(chosen->shares, choice.tolerance);
+  choice.share = pick_share(chosen->shares, choice.untrained, choice.tolerance).value_or(1);
   HeldOutScore kept = chosen->score;
   for (const Interpolation& each : chosen->shares)
     if (each.share == choice.share) kept = each.score;

@@ -18,6 +18,7 @@
 #include "smartmine/core/output_file.h"
 #include "smartmine/run/backbone_traits.h"
 #include "smartmine/run/checkpoint.h"
+#include "smartmine/run/choice.h"
 
 namespace smartmine {
 namespace {
@@ -141,12 +142,29 @@ void RunDirectory::write_log() const {
   write_text(path_ / "metrics.csv", metrics_csv(log_));
 }
 
-void RunDirectory::save_embeddings(std::int64_t epoch, const Rows& rows, std::span<const std::int64_t> labels) const {
-  const std::filesystem::path folder = path_ / "embeddings";
+namespace {
+
+void write_embeddings(const std::filesystem::path& folder, const std::string& name, const Rows& rows,
+                      std::span<const std::int64_t> labels) {
   make_folders(folder);
   write_npy(folder / "labels.npy", labels, {labels.size()});
-  write_npy(folder / fmt::format("epoch-{:04}.npy", epoch), std::span(rows.data(), rows.size() * rows.dimension()),
-            {rows.size(), rows.dimension()});
+  write_npy(folder / name, std::span(rows.data(), rows.size() * rows.dimension()), {rows.size(), rows.dimension()});
+}
+
+}  // namespace
+
+void RunDirectory::save_embeddings(std::int64_t epoch, const Rows& rows, std::span<const std::int64_t> labels) const {
+  write_embeddings(path_ / "embeddings", fmt::format("epoch-{:04}.npy", epoch), rows, labels);
+}
+
+void RunDirectory::save_kept_embeddings(const Rows& rows, std::span<const std::int64_t> labels) const {
+  write_embeddings(path_ / "embeddings", "kept.npy", rows, labels);
+}
+
+std::string RunDirectory::weights_in_words() const {
+  if (const auto choice = read_choice(path_); choice && choice->kept) return in_words(*choice->kept);
+  const std::int64_t done = log_.empty() ? 0 : log_.back().epoch, all = read_config(config_path()).schedule.epochs;
+  return done < all ? fmt::format("epoch {} of {}, where it stands now", done, all) : fmt::format("epoch {}", done);
 }
 
 void RunDirectory::keep_embeddings_of(std::span<const std::int64_t> epochs) const {

@@ -281,17 +281,24 @@ RunConfig chosen_config(const RunConfig& config, const Choice& choice) {
 
 EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress) {
   EpochRecord record = run.log().empty() ? EpochRecord{} : run.log().back();
-  if (choice.share >= 1 || choice.epochs == 0) return record;
+  Choice known = choice;
+  known.kept = {.epoch = record.epoch, .share = choice.epochs == 0 ? 1 : choice.share, .metrics = record.metrics};
+  if (choice.share >= 1 || choice.epochs == 0) {
+    write_choice(run.path(), known);
+    return record;
+  }
   const NamedTensors kept = mixed(read_safetensors(run.start_path()), read_safetensors(run.last_model_path()), choice.share);
   write_safetensors(
       run.kept_path(), kept,
       {{"backbone", std::filesystem::path(config.model.backbone).filename().string()}, {"share", fmt::format("{}", choice.share)}});
   const DataSplits splits = load_run_data(config);
   const Dataset& half = evaluated_half(splits);
-  if (!record.metrics) return record;
-  WeightMeasure measure(run.with_own_backbone(config.resolved()), half, progress);
-  record.metrics = measure.metrics(kept, splits.validation ? "validation" : "test");
-  run.save_embeddings(record.epoch, measure.rows(), half.labels());
+  if (record.metrics) {
+    WeightMeasure measure(run.with_own_backbone(config.resolved()), half, progress);
+    known.kept->metrics = record.metrics = measure.metrics(kept, splits.validation ? "validation" : "test");
+    run.save_kept_embeddings(measure.rows(), half.labels());
+  }
+  write_choice(run.path(), known);
   return record;
 }
 

@@ -18,7 +18,7 @@ Trial trial(double rate, double recall, double map, std::int64_t done = 2) {
           .epochs = 2,
           .done = done,
           .score = {.recall_at_1 = recall, .map_at_r = map},
-          .shares = {},
+          .shares = {{1, {.recall_at_1 = recall, .map_at_r = map}}},
           .seconds = 1};
 }
 
@@ -61,10 +61,14 @@ TEST(Choices, TakeTheFastestOfEqualRatesForPretrainedWeights) {
 }
 
 TEST(Choices, KeepAsMuchOfTheWayAsDoesNoHarm) {
-  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.79, 0.4}}}, 0.01), 0.75);
-  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, 0.01), 0.5);
-  EXPECT_EQ(pick_share({{0.25, {0.9, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, 0.01), 0.25);
-  EXPECT_EQ(pick_share({}, 0.01), 1);
+  const HeldOutScore start{0.6, 0.3};
+  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.79, 0.4}}}, start, 0.01), 0.75);
+  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, start, 0.01), 0.5);
+  EXPECT_EQ(pick_share({{0.25, {0.9, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, start, 0.01), 0.25);
+  EXPECT_EQ(pick_share({}, start, 0.01), std::nullopt);
+  // As good as the best, but not as the start; more MAP@R for less recall.
+  EXPECT_EQ(pick_share({{0.25, {0.7, 0.32}}, {0.75, {0.69, 0.32}}}, {0.7, 0.315}, 0.02), 0.25);
+  EXPECT_EQ(pick_share({{0.25, {0.69, 0.9}}}, {0.7, 0.3}, 0.02), std::nullopt);
 }
 
 TEST(Choices, KeepTheStartWhereNothingBeatsIt) {
@@ -96,11 +100,15 @@ TEST(Choices, SurviveTheirText) {
   choice.share = 0.75;
   choice.dropout = 0.125;
   choice.decided = true;
+  choice.kept = {.epoch = 8, .share = 0.75, .metrics = RetrievalMetrics{.split = "test", .recall_at_1 = 0.625, .nmi = 0.5}};
+  EXPECT_EQ(in_words(*choice.kept), "epoch 8, 75 % of the way from the start");
   const Choice read = parse_choice(to_json(choice));
   EXPECT_EQ(to_json(read), to_json(choice));
   EXPECT_EQ(read.trials[1].score.recall_at_1, 1.0 / 3);
   EXPECT_EQ(read.share, 0.75);
   EXPECT_EQ(read.dropout, 0.125);
+  EXPECT_EQ(read.kept->metrics->recall_at_1, 0.625);
+  EXPECT_EQ(read.kept->metrics->split, "test");
   EXPECT_THAT([] { parse_choice("{}"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not the choice of a run")));
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "smartmine/run/epoch_record.h"
+
 namespace smartmine {
 
 /// How well a network tells held-out classes apart; fractions of 1.
@@ -35,6 +37,13 @@ struct Trial {
   double value() const;
 };
 
+/// The weights that a run keeps, once it has ended.
+struct KeptWeights {
+  std::int64_t epoch = 0;  ///< That the training ended with.
+  double share = 1;        ///< Of the way there from the start.
+  std::optional<RetrievalMetrics> metrics;
+};
+
 /// What was tried on held-out training classes, what was chosen, and why. Lies in a run as choice.json.
 struct Choice {
   bool decided = false;
@@ -52,6 +61,7 @@ struct Choice {
   double dropout = 0;       ///< Of the training; 0: what the settings say.
   double seconds = 0;       ///< All of it took.
   std::string reason;       ///< In plain words.
+  std::optional<KeptWeights> kept;
 };
 
 std::string to_json(const Choice& choice);
@@ -73,8 +83,12 @@ HeldOut classes_to_hold_out(std::size_t classes);
 /// `epochs`), share, interpolations and reason.
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 
-/// The share to keep: of those as good as the best, within the tolerance, the largest.
-double pick_share(const std::vector<Interpolation>& shares, double tolerance);
+/// The share to keep: of those that beat the start, by their value and not to the cost of recall, and are as good as the best of them,
+/// within the tolerance, the largest. None: none beats it.
+std::optional<double> pick_share(const std::vector<Interpolation>& shares, const HeldOutScore& start, double tolerance);
+
+/// Such as "epoch 8, 75 % of the way from the start".
+std::string in_words(const KeptWeights& kept);
 
 /// How far scores of so many queries may differ by chance.
 double score_tolerance(std::int64_t queries);

@@ -54,6 +54,10 @@ class RunDirectory {
   void remove_if_unused() const;
 
   void save_embeddings(std::int64_t epoch, const Rows& rows, std::span<const std::int64_t> labels) const;
+  /// Of the weights that are kept, where these are not the last epoch's: embeddings/kept.npy.
+  void save_kept_embeddings(const Rows& rows, std::span<const std::int64_t> labels) const;
+  /// Which weights `model_path` has, in words: "epoch 8, 75 % of the way from the start", "epoch 3 of 8, where it stands now".
+  std::string weights_in_words() const;
   /// Removes the embeddings of all other epochs.
   void keep_embeddings_of(std::span<const std::int64_t> epochs) const;
   void save_triplets(std::int64_t epoch, std::span<const Triplet> triplets) const;
