@@ -15,10 +15,12 @@
 #include "interrupt.h"
 #include "mined_summary.h"
 #include "option_checks.h"
+#include "ranks.h"
 #include "report_page.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/run/backbone_traits.h"
 #include "smartmine/train/choose.h"
+#include "smartmine/train/shared_run.h"
 #include "train_settings.h"
 
 namespace smartmine::app {
@@ -27,6 +29,8 @@ namespace {
 struct TrainArguments {
   RunConfig config;
   std::string output;
+  RankArguments ranks;
+  std::string resume_how = "off";  // on, or auto: if there is something to go on with
   bool resume = false;
   bool report = false;
   bool json = false;
@@ -159,7 +163,12 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
   return choice;
 }
 
-void train(TrainArguments& arguments, const CLI::App& command) {
+/// The settings of the command line, looked at before anything is begun.
+void prepare(TrainArguments& arguments, const CLI::App& command) {
+  if (command.count("--resume") > 0 && arguments.resume_how != "auto") arguments.resume_how = "on";
+  if (arguments.resume_how != "off" && arguments.output.empty())
+    throw UsageError("--resume needs --output, the directory of the run to go on with");
+  arguments.resume = arguments.resume_how == "on";
   if (!arguments.resume) {
     try {
       arguments.config = settings_of(command);
@@ -168,8 +177,6 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     }
   }
   if (arguments.report) read_page("");  // better now than later
-  if (arguments.resume && arguments.output.empty()) throw UsageError("--resume needs --output, the directory of the run to go on with");
-  std::optional<RunDirectory> run;
   try {
     arguments.config.validate();
     find_traits(arguments.config.system.name);
@@ -177,20 +184,55 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     // A resumed run brings its own settings; those given are looked at beside them.
     if (!arguments.resume || command.count("--dataset") > 0) throw UsageError(fmt::format("--{}", error.what()));
   }
-  ProgressDisplay display(arguments.quiet || arguments.json);
-  std::unique_ptr<Trainer> trainer;
-  if (arguments.resume) {
-    run = RunDirectory::open(arguments.output);
-    try {
-      arguments.config = resumed_config(read_config(run->config_path()), given_settings(command));
-    } catch (const InvalidArgument& error) {
-      throw UsageError(fmt::format("{} cannot be resumed with other settings: {}", run->path().string(), error.what()));
-    }
-  } else {
-    if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();
-    run = RunDirectory::create(arguments.output, arguments.config.resolved());
+}
+
+/// Whether a run has been begun there.
+bool is_begun(const std::string& output) {
+  std::error_code none;
+  return std::filesystem::exists(std::filesystem::path(output) / "config.toml", none);
+}
+
+/// The run's directory, new or to go on with, and in `arguments` the settings that it has. Rank 0 sees to it, and tells the others.
+RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks* ranks) {
+  if (arguments.resume_how == "auto") {
+    const bool begun = (ranks == nullptr || ranks->is_first()) && is_begun(arguments.output);
+    arguments.resume = ranks == nullptr ? begun : ranks->broadcast(begun ? "begun" : "") == "begun";
   }
-  const bool table = !arguments.json && !arguments.quiet;
+  const auto given = given_settings(command);
+  if (ranks != nullptr && arguments.resume) {
+    std::string lines;
+    for (const GivenSetting& each : given)
+      if (changes_of(each.first) != Changes::kNothing) lines += fmt::format("{} = {}\n", each.first, each.second);
+    ranks->expect_same("settings", lines);
+  }
+  if (ranks != nullptr && !arguments.resume) {
+    if (!arguments.config.compute.shards) arguments.config.compute.shards = ranks->size();
+    ranks->expect_same("settings", settings_of_all_ranks(arguments.config.resolved()));
+  }
+  RunDirectory run = open_shared(ranks, [&] {
+    if (arguments.resume) return RunDirectory::open(arguments.output);
+    if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();
+    return RunDirectory::create(arguments.output, arguments.config.resolved());
+  });
+  if (!arguments.resume) return run;
+  try {
+    RunConfig saved;
+    if (ranks == nullptr || ranks->is_first()) saved = read_config(run.config_path());
+    if (ranks != nullptr) set_from_toml(saved, ranks->broadcast(to_toml(saved)));
+    arguments.config = resumed_config(saved, given);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(fmt::format("{} cannot be resumed with other settings: {}", run.path().string(), error.what()));
+  }
+  return run;
+}
+
+void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std::shared_ptr<Ranks>& ranks) {
+  const bool speaks = !ranks || ranks->is_first();
+  ProgressDisplay display(arguments.quiet || arguments.json || !speaks);
+  std::unique_ptr<Trainer> trainer;
+  std::optional<RunDirectory> run = open_run(arguments, command, ranks.get());
+  const bool table = !arguments.json && !arguments.quiet && speaks;
+  arguments.report = arguments.report && speaks;
   std::optional<Choice> choice;
   try {
     if (arguments.config.resolved().choosing.choose == "on") {
@@ -198,7 +240,7 @@ void train(TrainArguments& arguments, const CLI::App& command) {
       arguments.config = chosen_config(arguments.config, *choice);
       run->change_config(arguments.config);
     }
-    trainer = std::make_unique<Trainer>(arguments.config, *run, display.callback());
+    trainer = std::make_unique<Trainer>(arguments.config, *run, display.callback(), ranks);
   } catch (const Cancelled&) {
     display.finish();
     if (!arguments.resume) run->remove_if_unused();
@@ -210,7 +252,8 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     throw;
   }
   display.finish();
-  for (const std::string& note : trainer->notes()) warn("note: " + note);
+  if (speaks)
+    for (const std::string& note : trainer->notes()) warn("note: " + note);
   if (table) {
     const TrainingData& data = trainer->data();
     print(fmt::format("{}: {} images of {} classes to train on, {} of {} {} classes to measure on; {}, on {}, into {}\n\n",
@@ -225,6 +268,7 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     trainer->run([&](const EpochRecord& record) {
       display.finish();
       page.draw(true, false);
+      if (!speaks) return;
       for (const std::string& note : record.notes) warn(fmt::format("note: epoch {}: {}", record.epoch, note));
       if (arguments.json) print(to_json_line(record) + "\n");
       if (table) print(epoch_line(record));
@@ -236,11 +280,18 @@ void train(TrainArguments& arguments, const CLI::App& command) {
                                   trainer->epochs_done(), arguments.output));
   }
   std::optional<EpochRecord> kept;
-  if (choice) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
+  if (choice && speaks) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
   page.draw(false, true, display.callback());
   display.finish();
   if (table) print(summary(*run, kept));
   if (table && arguments.report) print(fmt::format("  the report is {}\n", page.path().string()));
+}
+
+void train(TrainArguments& arguments, const CLI::App& command) {
+  prepare(arguments, command);
+  start_ranks(arguments.ranks);
+  const std::shared_ptr<Ranks> ranks = join_ranks(arguments.ranks);
+  run_as_rank(ranks, [&] { train_as_rank(arguments, command, ranks); });
 }
 
 }  // namespace
@@ -253,7 +304,13 @@ void add_train(CLI::App& program, Work& work) {
       .add_option("--output", arguments->output,
                   "Directory for the run, a new one; default: runs/DATASET-1, or the next number that is free")
       ->type_name("RUN_DIR");
-  command.add_flag("--resume", arguments->resume, "Go on with the run in --output from its last checkpoint, with its settings");
+  command
+      .add_option("--resume", arguments->resume_how,
+                  "Go on with the run in --output from its last checkpoint, with its settings; auto: begin it if there is none")
+      ->expected(0, 1)
+      ->type_name("[auto]")
+      ->check(one_of({"on", "auto"}));
+  arguments->ranks.add_to(command);
   command.add_flag("--report", arguments->report,
                    "Write RUN_DIR/report.html and draw it anew after every epoch: a browser tab left open follows");
   command.add_flag("--json", arguments->json, "Print a JSON object per epoch, as in the run's log.jsonl, and nothing else");
