@@ -140,7 +140,7 @@ RunConfig settings_of(const CLI::App& command) {
 }
 
 /// Finds out on held-out classes what to train with, and says what it does.
-Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& display, bool table) {
+Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& display, bool table, const std::shared_ptr<Ranks>& ranks) {
   ChoiceEvents events;
   if (table) {
     events.on_begin = [&](const Choice& choice) {
@@ -157,7 +157,7 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
           trial.score));
     };
   }
-  const Choice choice = choose_settings(config, run, events, display.callback());
+  const Choice choice = choose_settings(config, run, events, display.callback(), ranks);
   display.finish();
   if (table) print(fmt::format("\nChosen: {}.\n\n", choice.reason));
   return choice;
@@ -236,7 +236,7 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
   std::optional<Choice> choice;
   try {
     if (arguments.config.resolved().choosing.choose == "on") {
-      choice = choose(arguments.config, *run, display, table);
+      choice = choose(arguments.config, *run, display, table, ranks);
       arguments.config = chosen_config(arguments.config, *choice);
       run->change_config(arguments.config);
     }
