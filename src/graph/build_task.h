@@ -16,6 +16,7 @@ struct BuildTask {
   FanngOptions options;
   const kernels::Kernels& kernels;
   const Progress& progress;
+  const Team* team = nullptr;  ///< That shares the stages that take longest; null: this process does all.
 
   std::size_t size() const { return rows.size(); }
   unsigned threads() const { return options.threads; }

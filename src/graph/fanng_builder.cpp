@@ -231,7 +231,7 @@ Fanng FanngParts::assemble(const BuildTask& task, OrderedRows ordered, const Edg
   return graph;
 }
 
-FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous, const Progress& progress) {
+FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous, const Progress& progress, const Team* team) {
   options.validate();
   if (options.neighbors >= rows.size())
     throw InvalidArgument(fmt::format("neighbors is {}; with {} rows it must be under {}", options.neighbors, rows.size(), rows.size()));
@@ -242,7 +242,7 @@ FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fan
           fmt::format("the previous graph is of {} points of dimension {}, the embeddings are {} of dimension {}; they must agree",
                       previous->size(), previous->dimension(), rows.size(), rows.dimension()));
   }
-  const BuildTask task{rows, options, kernels::active(), progress};
+  const BuildTask task{rows, options, kernels::active(), progress, team};
   Account account;
   NeighborStats& stats = account.stats;
   stats.index = "fanng";

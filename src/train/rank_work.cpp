@@ -165,8 +165,10 @@ EpochRecord shared_record(Ranks& ranks, const EpochRecord& record) {
 }
 
 NeighborResult find_shared_lists(Ranks& ranks, NeighborIndex& index, const Rows& rows, const NeighborCall& call, const Progress& progress) {
-  static_cast<void>(ranks);
-  return index.neighbors(rows, call, progress);
+  const Team team = team_of(ranks);
+  NeighborCall shared = call;
+  shared.team = &team;
+  return index.neighbors(rows, shared, progress);
 }
 
 }  // namespace smartmine

@@ -136,6 +136,16 @@ void Ranks::gather(void* all, std::span<const std::size_t> begins) {
   if (std::any_of(asked.begin(), asked.end(), [](std::byte each) { return each != std::byte{0}; })) throw Cancelled();
 }
 
+Team team_of(Ranks& ranks) {
+  return {.member = static_cast<std::size_t>(ranks.rank()),
+          .size = static_cast<std::size_t>(ranks.size()),
+          .gather = [&ranks](void* all, std::size_t row_bytes, std::span<const std::size_t> begins) {
+            std::vector<std::size_t> bytes;
+            for (const std::size_t begin : begins) bytes.push_back(begin * row_bytes);
+            ranks.gather(all, bytes);
+          }};
+}
+
 void Ranks::gather_rows(void* all, std::size_t row_bytes, std::span<const RankShare> shares) {
   std::vector<std::size_t> begins;
   for (const RankShare& share : shares) begins.push_back(share.begin * row_bytes);

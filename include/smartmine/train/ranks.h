@@ -10,6 +10,7 @@
 
 #include "smartmine/core/error.h"
 #include "smartmine/core/progress.h"
+#include "smartmine/graph/team.h"
 
 namespace smartmine {
 
@@ -104,6 +105,9 @@ class Ranks {
   bool asked_to_stop_ = false;
   std::unique_ptr<Link> link_;
 };
+
+/// The ranks as a team that finds lists together.
+Team team_of(Ranks& ranks);
 
 /// The store that ranks of this host meet in, for who starts them: it outlives each of them.
 class RankStore {
