@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -19,8 +20,8 @@
 #include "commands.h"
 #include "console.h"
 #include "interrupt.h"
-#include "option_checks.h"
 #include "smartmine/core/error.h"
+#include "smartmine/core/parallel.h"
 
 extern char** environ;
 
@@ -28,8 +29,7 @@ namespace smartmine::app {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kMostRanks = 256;                 // that one host starts
-constexpr std::chrono::seconds kLastWords{10};  // for the others, once one has failed
+constexpr std::chrono::seconds kLastWords{5};   // for the others, once one has failed
 constexpr std::chrono::milliseconds kLook{10};  // between two looks at the children
 constexpr int kSignalBase = 128;
 
@@ -146,17 +146,6 @@ class Children {
 
 }  // namespace
 
-void RankArguments::add_to(CLI::App& command) {
-  command.add_option("--ranks", ranks, "Processes to share the work, on this host; see docs/scale.md for several hosts")
-      ->check(whole_number(1, kMostRanks))
-      ->type_name("N")
-      ->capture_default_str();
-  command.add_option("--rank-timeout", timeout, "Seconds that ranks wait for one that is silent before all end")
-      ->check(positive_number())
-      ->type_name("X")
-      ->capture_default_str();
-}
-
 void start_ranks(const RankArguments& arguments) {
   const std::optional<RankWorld> world = world_of_environment();
   if (world && arguments.ranks > 1 && arguments.ranks != world->size)
@@ -195,6 +184,20 @@ void run_as_rank(const std::shared_ptr<Ranks>& ranks, const std::function<void()
     if (ranks) ranks->fail(std::string(what.substr(0, what.find('\n'))));  // LibTorch adds where in its code
     throw;
   }
+}
+
+void share_work(const RankArguments& arguments, const std::function<void(const RankPlace& place)>& work) {
+  start_ranks(arguments);
+  const std::shared_ptr<Ranks> ranks = join_ranks(arguments);
+  if (!ranks) return work({});
+  run_as_rank(ranks, [&] {
+    const Team team = team_of(*ranks);
+    RankPlace place{.team = &team, .first = ranks->is_first(), .threads = 0, .expect_same = {}, .watched = {}};
+    place.threads = std::max(1U, resolve_threads(0) / static_cast<unsigned>(ranks->local_size()));
+    place.expect_same = [&](const std::string& what, const std::string& text) { ranks->expect_same(what, text); };
+    place.watched = [&](const Progress& progress) { return ranks->watched(progress); };
+    work(place);
+  });
 }
 
 }  // namespace smartmine::app

@@ -1,21 +1,13 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
-#include <string>
 
+#include "rank_arguments.h"
 #include "smartmine/train/ranks.h"
 
 // Several processes of this program that do one piece of work.
 namespace smartmine::app {
-
-/// As given.
-struct RankArguments {
-  int ranks = 1;
-  double timeout = RankWorld::kUsualTimeout;
-
-  void add_to(CLI::App& command);
-};
 
 /// Where --ranks asks for several and nobody has started this process as one of them: starts them, on this host, and ends with their
 /// status, by throwing Ended. Otherwise does nothing. Throws UsageError.
@@ -26,5 +18,8 @@ std::shared_ptr<Ranks> join_ranks(const RankArguments& arguments);
 
 /// Runs `work` as one of the ranks: why it ends, if it fails, is told to the others.
 void run_as_rank(const std::shared_ptr<Ranks>& ranks, const std::function<void()>& work);
+
+/// Both of these and the work, which is given its place among the others.
+void share_work(const RankArguments& arguments, const std::function<void(const RankPlace& place)>& work);
 
 }  // namespace smartmine::app
