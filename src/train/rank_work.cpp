@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <vector>
 
 #include "smartmine/core/mapped_file.h"
@@ -80,13 +81,9 @@ std::string share_file(Ranks& ranks, const std::filesystem::path& path) {
   return ranks.broadcast(bytes);
 }
 
-std::string ids_of(const LoadedData& data) {
+std::string ids_of(const Dataset& images) {
   std::string ids;
-  for (const LoadedImages* half : {&data.training, data.evaluation ? &*data.evaluation : nullptr}) {
-    if (half == nullptr) continue;
-    const Dataset& images = half->dataset();
-    for (std::size_t i = 0; i < images.size(); ++i) ids += fmt::format("{} of class {}\n", images.id(i), images.label(i));
-  }
+  for (std::size_t i = 0; i < images.size(); ++i) ids += fmt::format("{} of class {}\n", images.id(i), images.label(i));
   return ids;
 }
 
@@ -106,13 +103,30 @@ unsigned threads_of_host(const Epoch& epoch) {
   return epoch.ranks == nullptr ? own : own * static_cast<unsigned>(epoch.ranks->local_size());
 }
 
-void expect_same_data(Ranks& ranks, const LoadedData& data) {
-  const std::string ids = ids_of(data);
+void expect_same_images(Ranks& ranks, const Dataset& images) {
+  const std::string ids = ids_of(images);
   Digest digest;
   digest.add(ids.data(), ids.size());
   const std::vector<std::string> digests = ranks.gather(digest.text());
   if (std::all_of(digests.begin(), digests.end(), [&](const std::string& each) { return each == digests[0]; })) return;
   ranks.expect_same("images", ids);
+}
+
+CheckShare share_of_checks(Ranks& ranks, std::size_t images) {
+  const RankShare own = share_of(images, ranks.rank(), ranks.size());
+  return {.begin = own.begin, .end = own.end, .merge = [&ranks](std::vector<std::string>& reasons) {
+            std::string found;
+            for (std::size_t i = 0; i < reasons.size(); ++i)
+              if (!reasons[i].empty()) found += fmt::format("{} {}\n", i, reasons[i]);
+            const std::vector<std::string> all = ranks.gather(found);
+            reasons.assign(reasons.size(), "");
+            for (std::size_t r = 0; r < all.size(); ++r) {
+              std::istringstream lines(all[r]);
+              std::size_t item = 0;
+              for (std::string reason; lines >> item && std::getline(lines, reason);)
+                if (reasons.at(item).empty()) reasons[item] = fmt::format("on rank {}:{}", r, reason);
+            }
+          }};
 }
 
 void expect_same_plan(Ranks& ranks, const Epoch& epoch, const EpochPlan& plan, const KappaPolicy* kappa) {

@@ -14,7 +14,9 @@ RunConfig with_share_of_cores(RunConfig config, const Ranks* ranks);
 unsigned threads_of_host(const Epoch& epoch);
 
 /// Throws RankFailure if a rank has other images or labels, naming the first.
-void expect_same_data(Ranks& ranks, const LoadedData& data);
+void expect_same_images(Ranks& ranks, const Dataset& images);
+/// Each rank's share of the images to be looked at; what one finds wrong is wrong for all.
+CheckShare share_of_checks(Ranks& ranks, std::size_t images);
 /// Throws RankFailure if a rank has planned other steps, or has another kappa.
 void expect_same_plan(Ranks& ranks, const Epoch& epoch, const EpochPlan& plan, const KappaPolicy* kappa);
 /// Throws RankFailure if a rank has other weights.

@@ -100,7 +100,6 @@ Trainer::Work::Work(const RunConfig& config, RunDirectory& run, const System& sy
             .under_way = {}} {
   kept_.state.images = data_.labels.size();
   kept_.state.label_hash = hash_of(data_.training.dataset().labels());
-  if (ranks_) expect_same_data(*ranks_, data_);
   const auto checkpoint = run.writes() ? find_checkpoint(run.checkpoint_path()) : std::filesystem::path();
   const bool begun = ranks_ ? !ranks_->broadcast(checkpoint.string()).empty() : !checkpoint.empty();
   if (!begun) {  // before the optimizer, which may keep an average from here on

@@ -80,6 +80,15 @@ class RanksOfTheProgram : public ::testing::Test {
                   {"MASTER_ADDR", "127.0.0.1"},
                   {"MASTER_PORT", std::to_string(port)}});
   }
+  /// Waits until the first is there: signals are heard by then.
+  bool has_checkpoint(const std::string& run, Process& process) const {
+    const auto end = Clock::now() + std::chrono::seconds(90);
+    while (Clock::now() < end && process.running()) {
+      if (std::filesystem::exists(folder_ / (run + "/checkpoint/state.json"))) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
   std::string file(const std::string& name) const { return read_text(folder_ / name); }
   void expect_same_run(const std::string& a, const std::string& b) const {
     for (const char* name :
@@ -105,13 +114,12 @@ TEST_F(RanksOfTheProgram, OneAndTwoAndThreeGiveTheSameBits) {
 }
 
 TEST_F(RanksOfTheProgram, KilledOneEndsAllAndAnotherNumberGoesOnToTheSameEnd) {
-  const Words how = {"--epochs", "40", "--shards", "2", "--save-epochs", "2"};
+  const Words how = {"--epochs", "15", "--shards", "2", "--save-epochs", "2"};
   ASSERT_EQ(run("whole", how).status, 0);
   Words two = how;
   two.insert(two.end(), {"--ranks", "2"});
   std::unique_ptr<Process> process = start("cut", two);
-  for (int wait = 0; wait < 3000 && !std::filesystem::exists(folder_ / "cut/checkpoint/state.json"); ++wait)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(has_checkpoint("cut", *process));
   const std::vector<pid_t> ranks = children_of(process->id());
   ASSERT_EQ(ranks.size(), 2U);
   kill(ranks[1], SIGKILL);
@@ -128,12 +136,11 @@ TEST_F(RanksOfTheProgram, KilledOneEndsAllAndAnotherNumberGoesOnToTheSameEnd) {
 }
 
 TEST_F(RanksOfTheProgram, CtrlCOnOneStopsAllAndSaves) {
-  const Words how = {"--epochs", "40", "--shards", "2", "--save-epochs", "2"};
+  const Words how = {"--epochs", "15", "--shards", "2", "--save-epochs", "2"};
   Words two = how;
   two.insert(two.end(), {"--ranks", "2"});
   std::unique_ptr<Process> process = start("cut", two);
-  for (int wait = 0; wait < 3000 && !std::filesystem::exists(folder_ / "cut/checkpoint/state.json"); ++wait)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(has_checkpoint("cut", *process));
   const std::vector<pid_t> ranks = children_of(process->id());
   ASSERT_EQ(ranks.size(), 2U);
   kill(ranks[1], SIGINT);
@@ -148,8 +155,7 @@ TEST_F(RanksOfTheProgram, CtrlCOnOneStopsAllAndSaves) {
 
 TEST_F(RanksOfTheProgram, OneThatStandsStillIsNamedAfterTheTimeOut) {
   std::unique_ptr<Process> process = start("run", {"--epochs", "4000", "--ranks", "3", "--rank-timeout", "3"});
-  for (int wait = 0; wait < 3000 && !std::filesystem::exists(folder_ / "run/checkpoint/state.json"); ++wait)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(has_checkpoint("run", *process));
   const std::vector<pid_t> ranks = children_of(process->id());
   ASSERT_EQ(ranks.size(), 3U);
   kill(ranks[2], SIGSTOP);
