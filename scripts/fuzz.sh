@@ -12,9 +12,14 @@ cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_C
   -DSMARTMINE_BUILD_TESTS=OFF -DSMARTMINE_REPORT_PAGE=OFF -DSMARTMINE_WITH_TORCH=OFF >"$folder.configure.log" 2>&1 ||
   { cat "$folder.configure.log" >&2; exit 1; }
 fuzzers=(fuzz_readers fuzz_images fuzz_mat fuzz_graph fuzz_texts fuzz_run_files)
-cmake --build "$folder" --target make_seeds "${fuzzers[@]}"
+seeders=(make_seeds)
+if grep -q '^Torch_DIR:.*=/' "$folder/CMakeCache.txt"; then  # readers of weights need LibTorch
+  fuzzers+=(fuzz_weights)
+  seeders+=(make_weight_seeds)
+fi
+cmake --build "$folder" --target "${seeders[@]}" "${fuzzers[@]}"
 mkdir -p "$folder/found" "$folder/logs"
-"$folder/fuzz/make_seeds" "$folder/seeds"
+for seeder in "${seeders[@]}"; do ASAN_OPTIONS=detect_leaks=0 "$folder/fuzz/$seeder" "$folder/seeds"; done
 each=$((seconds * jobs / ${#fuzzers[@]}))
 [ "$each" -ge 1 ] || each=1
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 
 #include "interrupt.h"
 
@@ -56,6 +57,12 @@ std::size_t percent(const ProgressEvent& event) {
 }  // namespace
 
 void speak_as(const std::string& name) { speaker = fmt::format("smartmine: {}", name); }
+
+std::size_t output_columns() {
+  winsize size{};
+  if (isatty(STDOUT_FILENO) == 0) return std::numeric_limits<std::size_t>::max();
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsualColumns;
+}
 
 void warn(std::string_view message) {
   clear_line();
@@ -129,8 +136,9 @@ std::string ProgressDisplay::rate(const ProgressEvent& event, Clock::time_point 
   const double seconds = std::chrono::duration<double>(now - stage_started_).count();
   if (event.unit.empty() || event.done <= stage_first_ || seconds <= 0) return {};
   const double a_second = static_cast<double>(event.done - stage_first_) / seconds;
-  return fmt::format(", {:.{}f} {}/s, {} left", a_second, a_second < 10 ? 1 : 0, event.unit,
-                     time_left(static_cast<double>(event.total - event.done) / a_second));
+  const double left = static_cast<double>(event.total - event.done) / a_second;
+  const double rest = rest_ ? rest_(event.stage, left + seconds) : 0;
+  return fmt::format(", {:.{}f} {}/s, {} left", a_second, a_second < 10 ? 1 : 0, event.unit, time_left(left + rest));
 }
 
 void ProgressDisplay::finish() { clear_line(); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,9 @@ void warn(std::string_view message);
 /// Text for stdout. Throws IoError if it cannot be written (a full disk, say).
 void print(std::string_view text);
 
+/// How wide the terminal that stdout goes to is; without one, as wide as anybody wants.
+std::size_t output_columns();
+
 /// Shows on stderr where a long call stands: one line on a terminal, never wider than that, and a plain line now and then elsewhere.
 /// One at a time; the line is taken away by `finish`, by the destructor, and by whatever is printed next.
 class ProgressDisplay {
@@ -41,6 +45,9 @@ class ProgressDisplay {
 
   /// A callback that draws, and cancels once Ctrl-C was pressed. Must not outlive this object.
   Progress callback();
+  /// What comes after a stage, in seconds, told how long all of the stage takes; 0: nothing is known. The time left then covers it.
+  using Rest = std::function<double(std::string_view stage, double stage_seconds)>;
+  void expect(Rest rest) { rest_ = std::move(rest); }
   void finish();
 
  private:
@@ -59,6 +66,7 @@ class ProgressDisplay {
   std::size_t stage_first_ = 0;  // what was done of the stage when it was first heard of
   std::size_t last_done_ = 0;
   std::string stage_;
+  Rest rest_;
 };
 
 }  // namespace smartmine::app

@@ -84,8 +84,8 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->capture_default_str();
   command.add_flag(
       "--certify", options.certify,
-      fmt::format("Go on until the success rate is reached however long it takes; without it, only up to {},{:03} rows or with "
-                  "--start random",
+      fmt::format("Go on until the success rate is reached however long it takes; without it, only with another option for the graph "
+                  "and up to {},{:03} rows, or with --start random",
                   kCertifiedUnasked / 1000, kCertifiedUnasked % 1000));
   command
       .add_option("--edge-candidates", options.edge_candidates,
@@ -139,6 +139,7 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
   NeighborIndexOptions options = arguments.options;
   options.kind = kind_of(arguments);
   options.start = start_from(arguments.start);
+  options.for_search = !arguments.graph_option().empty();
   options.keep_graph = !arguments.graph.empty();  // who keeps the graph means to start from it again
   NeighborRun run;
   run.index = NeighborIndex(options);
@@ -154,7 +155,7 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
       search_rows(rows, source, [&] { return run.index.neighbors(rows, {.seed = {}, .device = {}, .team = team}, progress); });
   run.lists = std::move(result.lists);
   run.stats = std::move(result.stats);
-  run.start = !run.has_graph() ? "none" : arguments.start.empty() ? "partition" : arguments.start;
+  run.start = run.stats.index != "fanng" ? "none" : arguments.start.empty() ? "partition" : arguments.start;
   return run;
 }
 
@@ -187,7 +188,7 @@ nlohmann::ordered_json to_json(const NeighborRun& run) {
                                  {"unit_norm", stats.unit_norm},
                                  {"peak_memory_bytes", stats.peak_memory_bytes},
                                  {"note", stats.note}};
-  if (!run.has_graph())  // nothing to speak of
+  if (!run.has_edges())  // nothing to speak of
     for (const char* name : {"success_rate", "success_bound", "success_pairs", "success_target", "success_reached", "mean_degree",
                              "max_degree", "edges_added"})
       json[name] = nullptr;
@@ -200,7 +201,7 @@ std::string to_table(const NeighborRun& run) {
   const auto row = [&](std::string_view name, const std::string& value) { table += fmt::format("  {:<22} {}\n", name, value); };
   row("points", fmt::format("{} of dimension {}", run.lists.size(), run.dimension));
   row("neighbours of each", std::to_string(run.lists.neighbors()));
-  row("index", run.has_graph() ? fmt::format("{}, {} start", stats.index, run.start) : stats.index);
+  row("index", run.start != "none" ? fmt::format("{}, {} start", stats.index, run.start) : stats.index);
   row("threads, kernel", fmt::format("{}, {}", run.threads, stats.kernel));
   std::string stages;
   for (const auto& [stage, seconds] : stats.stage_seconds) stages += fmt::format("{}{} {:.3f}", stages.empty() ? "" : ", ", stage, seconds);
@@ -210,7 +211,7 @@ std::string to_table(const NeighborRun& run) {
     row("recall", fmt::format("{:.4f} on {} points, {:.4f} asked for", stats.recall, stats.recall_sample, stats.recall_target));
   else
     row("recall", "1, exact search");
-  if (run.has_graph()) {
+  if (run.has_edges()) {
     row("success rate", fmt::format("{:.4f}, at least {:.4f} with 95 % confidence, {} pairs", stats.success_rate, stats.success_bound,
                                     stats.success_pairs));
     row("edges of a vertex", fmt::format("{:.1f}, at most {}", stats.mean_degree, stats.max_degree));
@@ -226,7 +227,7 @@ std::vector<std::string> warnings(const NeighborRun& run) {
   if (!stats.recall_reached)
     all.push_back(fmt::format("warning: recall is {:.4f}, under the {:.4f} asked for; a larger --max-degree or --index exact may help",
                               stats.recall, stats.recall_target));
-  if (!stats.success_reached)
+  if (!stats.success_reached && run.index.options().for_search)  // who wants lists alone has no use for it
     all.push_back(fmt::format(
         "note: the graph's success rate is {:.4f} (at least {:.4f} with 95 % confidence), under {:.4f}; the lists do not depend on "
         "it. For searching with the graph, {} it",

@@ -37,11 +37,11 @@ struct NeighborRun {
   NeighborLists lists;
   NeighborStats stats;
   NeighborIndex index;
-  std::string start;  ///< "none" for exact search.
+  std::string start;  ///< "none" where every pair was looked at.
   std::size_t dimension = 0;
   unsigned threads = 0;
   double read_graph_seconds = 0;
-  bool has_graph() const { return stats.index == "fanng"; }
+  bool has_edges() const { return stats.success_pairs > 0; }  ///< Of a graph; false: lists alone were wanted.
 };
 
 /// Does what the arguments say on the rows read from `source`. With a `team` all members do.

@@ -19,7 +19,9 @@
 #include "report_page.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/run/backbone_traits.h"
+#include "smartmine/run/system_traits.h"
 #include "smartmine/train/choose.h"
+#include "smartmine/train/cost.h"
 #include "smartmine/train/shared_run.h"
 #include "train_settings.h"
 
@@ -30,7 +32,8 @@ struct TrainArguments {
   RunConfig config;
   std::string output;
   RankArguments ranks;
-  std::string resume_how = "off";  // on, or auto: if there is something to go on with
+  std::string resumed;            // a directory, or auto: the one of --output, which is begun if there is none
+  std::int64_t saved_epochs = 0;  // of a resumed run, as it was
   bool resume = false;
   bool report = false;
   bool json = false;
@@ -39,24 +42,61 @@ struct TrainArguments {
 
 std::string percent(double share) { return fmt::format("{:.2f}", 100 * share); }
 
-// One line an epoch: what was learnt, what was mined, what it came to, and where the time went.
-std::string epoch_line(const EpochRecord& record) {
-  const auto seconds = [&](const char* stage) {
-    const auto found = record.stage_seconds.find(stage);
-    return found == record.stage_seconds.end() ? 0.0 : found->second;
+/// One line per epoch: what was learnt, what was mined, what it came to; where there is room also where the time went.
+class EpochTable {
+ public:
+  std::string heading() const {
+    std::string line = fmt::format("{:>5} {:>7} {:>7} {:>6} {:>7} {:>9} {:>7} {:>6} {:>8} {:>8}", "epoch", "loss", "error%", "kappa",
+                                   "mined%", "recall@1%", "MAP@R%", "NMI%", "images/s", "seconds");
+    if (wide_) line += fmt::format(" = {:>7} {:>7} {:>7} {:>7} {:>7}", "embed", "lists", "select", "steps", "eval");
+    return line + "\n";
+  }
+
+  std::string line(const EpochRecord& record) const {
+    const bool trained = record.steps > 0;
+    const auto of = [&](double RetrievalMetrics::*metric) { return record.metrics ? percent((*record.metrics).*metric) : "-"; };
+    std::string line = fmt::format(
+        "{:>5} {:>7} {:>7} {:>6} {:>7} {:>9} {:>7} {:>6} {:>8} {:>8.1f}", record.epoch,
+        trained ? fmt::format("{:.4f}", record.loss()) : "-", trained ? percent(record.training_error()) : "-",
+        record.kappa ? fmt::format("{:.2f}", *record.kappa) : "-", record.mining || record.grouping ? percent(record.mined_share()) : "-",
+        of(&RetrievalMetrics::recall_at_1), of(&RetrievalMetrics::map_at_r), of(&RetrievalMetrics::nmi),
+        trained ? fmt::format("{:.{}f}", record.images_per_second(), record.images_per_second() < 10 ? 1 : 0) : "-", record.seconds());
+    if (wide_) line += "  ";
+    for (const char* stage : {"embedding", "lists", "selection", "steps", "evaluation"}) {
+      const auto found = record.stage_seconds.find(stage);
+      if (wide_) line += fmt::format(" {:>7.1f}", found == record.stage_seconds.end() ? 0.0 : found->second);
+    }
+    return line + "\n";
+  }
+
+ private:
+  static constexpr std::size_t kWide = 121;
+  bool wide_ = output_columns() >= kWide;
+};
+
+/// Seconds of the run after the steps of an epoch: evaluation, and the epochs to come, whose steps take as long as these and whose other
+/// stages as long as those of the epoch before.
+ProgressDisplay::Rest rest_of(const RunDirectory& run, std::int64_t epochs) {
+  return [&run, epochs](std::string_view stage, double stage_seconds) {
+    if (!stage.starts_with("epoch ") || run.log().empty()) return 0.0;
+    const EpochRecord& last = run.log().back();
+    const auto of = [&](const char* name) { return last.stage_seconds.contains(name) ? last.stage_seconds.at(name) : 0.0; };
+    const auto to_come = static_cast<double>(std::max<std::int64_t>(0, epochs - last.epoch - 1));
+    return of("evaluation") + to_come * (stage_seconds + last.seconds() - of("steps"));
   };
-  const bool trained = record.steps > 0;
-  return fmt::format("{:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>7} {:>8} {:>9.1f} {:>7.1f} {:>7.1f} {:>7.1f} {:>7.1f} {:>7.1f}\n",
-                     record.epoch, trained ? fmt::format("{:.4f}", record.loss()) : "-", trained ? percent(record.training_error()) : "-",
-                     record.kappa ? fmt::format("{:.2f}", *record.kappa) : "-", record.mining ? percent(record.mined_share()) : "-",
-                     record.metrics ? percent(record.metrics->recall_at_1) : "-", record.metrics ? percent(record.metrics->nmi) : "-",
-                     trained ? fmt::format("{:.0f}", record.images_per_second()) : "-", record.seconds(), seconds("embedding"),
-                     seconds("lists"), seconds("selection"), seconds("steps"), seconds("evaluation"));
 }
 
-std::string heading() {
-  return fmt::format("{:>5} {:>8} {:>7} {:>7} {:>7} {:>9} {:>7} {:>8} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7}\n", "epoch", "loss", "error%",
-                     "kappa", "mined%", "recall@1%", "NMI%", "images/s", "seconds:", "embed", "lists", "select", "steps", "eval");
+/// Says what is ahead before the hours begin.
+void warn_of_hours(const RunConfig& config, std::int64_t done) {
+  constexpr double kHour = 3600, kWorthAWord = kHour / 4;
+  const auto cost = cpu_cost(config);
+  const double seconds = cost ? cost->epoch_seconds * static_cast<double>(config.schedule.epochs - done) : 0;
+  if (seconds < kWorthAWord) return;
+  warn(fmt::format(
+      "note: on the CPU {} trains about {:.{}f} images/s: some {:.1f} hours for {} epochs of {} images{}. A GPU, a smaller "
+      "--input-size, fewer --epochs, or --budget 2h shorten that",
+      config.model.backbone, cost->images_per_second, cost->images_per_second < 10 ? 1 : 0, seconds / kHour, config.schedule.epochs - done,
+      cost->images, config.resolved().choosing.choose == "on" && done == 0 ? ", and choosing up to as much again" : ""));
 }
 
 std::string trial_line(const std::string& name, const HeldOutScore& score) {
@@ -165,10 +205,16 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
 
 /// The settings of the command line, looked at before anything is begun.
 void prepare(TrainArguments& arguments, const CLI::App& command) {
-  if (command.count("--resume") > 0 && arguments.resume_how != "auto") arguments.resume_how = "on";
-  if (arguments.resume_how != "off" && arguments.output.empty())
-    throw UsageError("--resume needs --output, the directory of the run to go on with");
-  arguments.resume = arguments.resume_how == "on";
+  const bool automatic = arguments.resumed == "auto";
+  if (!automatic) {
+    if (!arguments.resumed.empty() && !arguments.output.empty() && arguments.resumed != arguments.output)
+      throw UsageError("--resume and --output name two directories; name the run to go on with once");
+    if (!arguments.resumed.empty()) arguments.output = arguments.resumed;
+  }
+  if (automatic && arguments.output.empty()) throw UsageError("--resume auto needs --output, the directory of the run");
+  if (arguments.resume && arguments.output.empty())
+    throw UsageError("--resume needs the directory of the run to go on with: --resume RUN_DIR");
+  arguments.resume = arguments.resume && !automatic;  // whether there is something to go on with is seen later
   if (!arguments.resume) {
     try {
       arguments.config = settings_of(command);
@@ -194,7 +240,7 @@ bool is_begun(const std::string& output) {
 
 /// The run's directory, new or to go on with, and in `arguments` the settings that it has. Rank 0 sees to it, and tells the others.
 RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks* ranks) {
-  if (arguments.resume_how == "auto") {
+  if (arguments.resumed == "auto") {
     const bool begun = (ranks == nullptr || ranks->is_first()) && is_begun(arguments.output);
     arguments.resume = ranks == nullptr ? begun : ranks->broadcast(begun ? "begun" : "") == "begun";
   }
@@ -219,6 +265,7 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
     RunConfig saved;
     if (ranks == nullptr || ranks->is_first()) saved = read_config(run.config_path());
     if (ranks != nullptr) set_from_toml(saved, ranks->broadcast(to_toml(saved)));
+    arguments.saved_epochs = saved.schedule.epochs;
     arguments.config = resumed_config(saved, given);
   } catch (const InvalidArgument& error) {
     throw UsageError(fmt::format("{} cannot be resumed with other settings: {}", run.path().string(), error.what()));
@@ -233,19 +280,24 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
   std::optional<RunDirectory> run = open_run(arguments, command, ranks.get());
   const bool table = !arguments.json && !arguments.quiet && speaks;
   arguments.report = arguments.report && speaks;
+  const std::int64_t done = run->log().empty() ? 0 : run->log().back().epoch, planned = arguments.config.schedule.epochs;
+  const bool longer = arguments.resume && planned > arguments.saved_epochs;
   std::optional<Choice> choice;
   try {
+    if (!arguments.quiet && speaks && done < planned) warn_of_hours(arguments.config, done);
     if (arguments.config.resolved().choosing.choose == "on") {
       choice = choose(arguments.config, *run, display, table, ranks);
       arguments.config = chosen_config(arguments.config, *choice);
-      run->change_config(arguments.config);
+      // What a finished run was told to do beyond its choice stays.
+      if (longer || (arguments.resume && done >= choice->epochs && planned > done)) arguments.config.schedule.epochs = planned;
     }
+    if (choice || longer) run->change_config(arguments.config);
     trainer = std::make_unique<Trainer>(arguments.config, *run, display.callback(), ranks);
   } catch (const Cancelled&) {
     display.finish();
     if (!arguments.resume) run->remove_if_unused();
     if (!std::filesystem::exists(run->path())) throw;
-    throw Interrupted(fmt::format("stopped and saved; smartmine train --resume --output {} goes on", arguments.output));
+    throw Interrupted(fmt::format("stopped and saved; smartmine train --resume {} goes on", arguments.output));
   } catch (...) {
     display.finish();
     if (!arguments.resume) run->remove_if_unused();  // nothing was trained: the same command can be given again
@@ -254,13 +306,15 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
   display.finish();
   if (speaks)
     for (const std::string& note : trainer->notes()) warn("note: " + note);
+  const EpochTable lines;
+  display.expect(rest_of(*run, arguments.config.schedule.epochs));
   if (table) {
     const TrainingData& data = trainer->data();
     print(fmt::format("{}: {} images of {} classes to train on, {} of {} {} classes to measure on; {}, on {}, into {}\n\n",
                       arguments.config.data.dataset, data.training_images, data.training_classes, data.evaluation_images,
                       data.evaluation_classes, data.evaluated_on, arguments.config.system.name, data.device, arguments.output));
-    print(heading());
-    for (const EpochRecord& record : run->log()) print(epoch_line(record));  // of a run that goes on
+    print(lines.heading());
+    for (const EpochRecord& record : run->log()) print(lines.line(record));  // of a run that goes on
   }
   const FollowingPage page(*run, arguments);
   page.draw(true, false);
@@ -271,14 +325,15 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
       if (!speaks) return;
       for (const std::string& note : record.notes) warn(fmt::format("note: epoch {}: {}", record.epoch, note));
       if (arguments.json) print(to_json_line(record) + "\n");
-      if (table) print(epoch_line(record));
+      if (table) print(lines.line(record));
     });
   } catch (const Cancelled&) {
     display.finish();
     page.draw(false, false);
-    throw Interrupted(fmt::format("stopped and saved after epoch {} and the steps since; smartmine train --resume --output {} goes on",
+    throw Interrupted(fmt::format("stopped and saved after epoch {} and the steps since; smartmine train --resume {} goes on",
                                   trainer->epochs_done(), arguments.output));
   }
+  display.expect({});
   std::optional<EpochRecord> kept;
   if (choice && speaks) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
   page.draw(false, true, display.callback());
@@ -294,6 +349,13 @@ void train(TrainArguments& arguments, const CLI::App& command) {
   run_as_rank(ranks, [&] { train_as_rank(arguments, command, ranks); });
 }
 
+/// For the help.
+std::string systems() {
+  std::string text = "Systems:";
+  for (const SystemTraits& traits : system_traits()) text += fmt::format("\n  {:<30} {}", traits.name, traits.description);
+  return text;
+}
+
 }  // namespace
 
 void add_train(CLI::App& program, Work& work) {
@@ -305,11 +367,11 @@ void add_train(CLI::App& program, Work& work) {
                   "Directory for the run, a new one; default: runs/DATASET-1, or the next number that is free")
       ->type_name("RUN_DIR");
   command
-      .add_option("--resume", arguments->resume_how,
-                  "Go on with the run in --output from its last checkpoint, with its settings; auto: begin it if there is none")
-      ->expected(0, 1)
-      ->type_name("[auto]")
-      ->check(one_of({"on", "auto"}));
+      .add_option("--resume", arguments->resumed,
+                  "Go on with this run, or the one in --output, from its last checkpoint, with its settings; more --epochs make it longer; "
+                  "auto: begin the one in --output if there is none")
+      ->type_name("RUN_DIR")
+      ->expected(0, 1);
   arguments->ranks.add_to(command);
   command.add_flag("--report", arguments->report,
                    "Write RUN_DIR/report.html and draw it anew after every epoch: a browser tab left open follows");
@@ -321,8 +383,14 @@ void add_train(CLI::App& program, Work& work) {
       "      draws characters of an invented script and learns to tell new ones apart, in about a minute\n"
       "  smartmine train --dataset folder --data-root photos --backbone googlenet --weights bvlc_googlenet.caffemodel --output run\n"
       "      your own photos, one folder per class; half of the classes test\n"
-      "  smartmine train --resume --output run");
-  command.callback([arguments, &command, &work] { work = [arguments, &command] { train(*arguments, command); }; });
+      "  smartmine train --resume run\n"
+      "  smartmine train --resume run --epochs 20\n"
+      "      goes on with a run that is finished, to 20 epochs in all\n\n" +
+      systems());
+  command.callback([arguments, &command, &work] {
+    arguments->resume = command.count("--resume") > 0;
+    work = [arguments, &command] { train(*arguments, command); };
+  });
 }
 
 }  // namespace smartmine::app

@@ -28,13 +28,14 @@ IndexKind kind_named(const std::string& name) {
 }
 
 void make_index(NeighborIndex* index, const std::string& kind, std::size_t neighbors, const std::string& start, double recall,
-                double success_rate, bool certify, std::uint32_t edge_candidates, std::uint32_t max_degree, bool keep, std::uint64_t seed,
-                unsigned threads) {
+                double success_rate, bool certify, std::uint32_t edge_candidates, std::uint32_t max_degree, bool for_search, bool keep,
+                std::uint64_t seed, unsigned threads) {
   new (index) NeighborIndex({.kind = kind_named(kind),
                              .neighbors = neighbors,
                              .recall_target = recall,
                              .success_target = success_rate,
                              .certify = certify,
+                             .for_search = for_search,
                              .max_degree = max_degree,
                              .edge_candidates = edge_candidates,
                              .start = start_named(start),
@@ -61,7 +62,7 @@ nb::tuple find_neighbors(NeighborIndex& index, const FloatMatrix& matrix, std::u
   told["neighbors"] = found.lists.neighbors();
   told["threads"] = resolve_threads(index.options().threads);
   told["start"] = start_used(index, found.stats, had_graph);
-  if (found.stats.index != "fanng")  // no graph, so nothing to speak of
+  if (found.stats.success_pairs == 0)  // no edges, so nothing to speak of
     for (const char* name : {"success_rate", "success_bound", "success_pairs", "success_target", "success_reached", "mean_degree",
                              "max_degree", "edges_added"})
       told[name] = nb::none();
@@ -80,7 +81,8 @@ nb::tuple search_exact(const FloatMatrix& matrix, const FloatMatrix& queries, st
 /// place; the caller asks the exact search for it, so that nobody gets fewer than asked for.
 SharedLists search_graph(const NeighborIndex& index, const FloatMatrix& matrix, const FloatMatrix& queries, std::size_t neighbors,
                          std::size_t budget, unsigned threads, nb::handle progress) {
-  if (index.graph() == nullptr) throw InvalidArgument("the index has no graph; it must be made with index='fanng' and updated first");
+  if (index.graph() == nullptr || !index.graph()->has_edges())
+    throw InvalidArgument("the index has no edges to walk along; it must be made for search, with index='fanng', and updated first");
   const Rows rows = rows_of(matrix);
   const Rows wanted = rows_of(queries);
   if (wanted.dimension() != rows.dimension())
@@ -165,12 +167,13 @@ void bind_neighbors(nb::module_& module) {
           nb::rv_policy::automatic);
   nb::class_<NeighborIndex>(module, "NeighborIndex", "Finds lists, and keeps the graph between calls if asked to.")
       .def("__init__", &make_index, nb::kw_only(), nb::arg("kind"), nb::arg("neighbors"), nb::arg("start"), nb::arg("recall"),
-           nb::arg("success_rate"), nb::arg("certify"), nb::arg("edge_candidates"), nb::arg("max_degree"), nb::arg("keep"), nb::arg("seed"),
-           nb::arg("threads"))
+           nb::arg("success_rate"), nb::arg("certify"), nb::arg("edge_candidates"), nb::arg("max_degree"), nb::arg("for_search"),
+           nb::arg("keep"), nb::arg("seed"), nb::arg("threads"))
       .def("neighbors", &find_neighbors, nb::arg("rows"), nb::arg("seed"), nb::arg("progress").none())
       .def("search", &search_graph, nb::arg("rows"), nb::arg("queries"), nb::arg("neighbors"), nb::arg("budget"), nb::arg("threads"),
            nb::arg("progress").none())
       .def_prop_ro("has_graph", [](const NeighborIndex& self) { return self.graph() != nullptr; })
+      .def_prop_ro("has_edges", [](const NeighborIndex& self) { return self.graph() != nullptr && self.graph()->has_edges(); })
       .def(
           "save", [](const NeighborIndex& self, const std::string& path) { self.save(path); }, nb::arg("path"))
       .def(

@@ -45,7 +45,12 @@ _DEFAULTS: Dict[str, Any] = {
 }
 
 
-def _core_index(options: Dict[str, Any], k: int, keep: bool, seed: int, threads: int) -> _core.NeighborIndex:
+def _asks_for_graph(options: Dict[str, Any]) -> bool:
+    """Whether an option is given that lists alone have no use for."""
+    return any(options[name] != _DEFAULTS[name] for name in ("success_rate", "certify", "edge_candidates", "max_degree"))
+
+
+def _core_index(options: Dict[str, Any], k: int, for_search: bool, keep: bool, seed: int, threads: int) -> _core.NeighborIndex:
     return _core.NeighborIndex(
         kind=options["index"],
         neighbors=k,
@@ -55,6 +60,7 @@ def _core_index(options: Dict[str, Any], k: int, keep: bool, seed: int, threads:
         certify=bool(options["certify"]),
         edge_candidates=_numbers.whole(options["edge_candidates"], "edge_candidates", 0, 4096),
         max_degree=_numbers.whole(options["max_degree"], "max_degree", 4, 1024),
+        for_search=for_search,
         keep=keep,
         seed=seed,
         threads=threads,
@@ -95,12 +101,12 @@ def knn(
         edge_candidates=edge_candidates,
         max_degree=max_degree,
     )
-    asked = any(options[name] != _DEFAULTS[name] for name in ("start", "success_rate", "certify", "edge_candidates", "max_degree"))
+    asked = start != _DEFAULTS["start"] or _asks_for_graph(options)
     if asked and index == "exact":
         raise InvalidArgument("an option for a graph is given, and index='exact' builds none; use index='fanng' or 'auto'")
     if asked and index == "auto":
         options["index"] = "fanng"  # who says how the graph is to be wants one
-    finder = _core_index(options, _numbers.neighbors(k, len(rows)), False, _numbers.seed(seed), _numbers.threads(threads))
+    finder = _core_index(options, _numbers.neighbors(k, len(rows)), asked, False, _numbers.seed(seed), _numbers.threads(threads))
     with Reporting(progress) as report:
         lists, stats = finder.neighbors(rows, _numbers.seed(seed), report)
     return Neighbors(lists.ids, lists.distances, stats)
@@ -147,11 +153,23 @@ class Index:
         self._rows: Optional[np.ndarray] = None
         self._lists: Optional[_core.Lists] = None
         self._finder = self._make_finder()
+        self._walked: Optional[_core.NeighborIndex] = None
 
     def _make_finder(self) -> _core.NeighborIndex:
         keep = self._options["keep_graph"]
         options = dict(self._options, start="previous" if keep else "partition")
-        return _core_index(options, options["k"], keep, options["seed"], options["threads"])
+        return _core_index(options, options["k"], _asks_for_graph(options), keep, options["seed"], options["threads"])
+
+    def _with_edges(self, report: Any) -> Optional[_core.NeighborIndex]:
+        """What can be walked along; None: there is no graph. Lists need no edges: they are made when first asked for."""
+        if self._finder.has_edges or not self._finder.has_graph:
+            return self._finder if self._finder.has_edges else None
+        if self._walked is None:
+            options = dict(self._options, index="fanng", start="partition")
+            walked = _core_index(options, options["k"], True, True, options["seed"], options["threads"])
+            walked.neighbors(self._rows, options["seed"], report)
+            self._walked = walked
+        return self._walked
 
     @property
     def options(self) -> Dict[str, Any]:
@@ -185,7 +203,7 @@ class Index:
             self._finder = self._make_finder()  # other points: the graph is of no use
         with Reporting(progress) as report:
             lists, stats = self._finder.neighbors(rows, self._options["seed"] if seed is None else _numbers.seed(seed), report)
-        self._rows, self._lists = rows, lists
+        self._rows, self._lists, self._walked = rows, lists, None
         return Neighbors(lists.ids, lists.distances, stats)
 
     def query(
@@ -194,7 +212,8 @@ class Index:
         """The k rows nearest each query; a row equal to a query is an answer like any other.
 
         Exact unless `budget` is given: then at most so many rows a query are looked at, by walking the graph, which is quicker for few
-        queries among many rows. Never fewer than k: a query that cannot reach as many through the graph is answered exactly.
+        queries among many rows. The first such query after an update makes the graph's edges, which takes longer than the update did.
+        Never fewer than k: a query that cannot reach as many through the graph is answered exactly.
         """
         if self._rows is None:
             raise InvalidArgument("the index holds no rows yet; call update first")
@@ -204,11 +223,12 @@ class Index:
         k = _numbers.whole(k, "k", 1, len(self._rows))
         workers = self._options["threads"] if threads is None else _numbers.threads(threads)
         with Reporting(progress) as report:
-            if budget is None or not self._finder.has_graph:
+            walked = None if budget is None else self._with_edges(report)
+            if walked is None:
                 lists, _ = _core.search_exact(self._rows, wanted, k, workers, report)
                 return Found(lists.ids, lists.distances)
             budget = _numbers.whole(budget, "budget", k, 2**31 - 1)
-            lists = self._finder.search(self._rows, wanted, k, budget, workers, report)
+            lists = walked.search(self._rows, wanted, k, budget, workers, report)
             found = Found(lists.ids, lists.distances)
             short = np.flatnonzero(found.ids[:, 0] < 0)
             if len(short):

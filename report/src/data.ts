@@ -32,6 +32,9 @@ export interface Epoch {
   evaluated_on: string | null;
   notes: string[];
   distances: Histograms | null;
+  steps: number | null;
+  /// The loss of every so many steps; null where a step was skipped.
+  step_losses: { every: number; values: (number | null)[] } | null;
 }
 
 export interface PaperRow {
@@ -203,6 +206,13 @@ function histograms(value: unknown): Histograms | null {
   return result.positive.length + result.negative.length > 0 ? result : null;
 }
 
+function stepLosses(value: unknown): Epoch['step_losses'] {
+  const json = object(value);
+  const every = number(json?.every);
+  const values = list(json?.values).map(number);
+  return every !== null && every >= 1 && values.length > 0 ? { every, values } : null;
+}
+
 function readEpoch(value: unknown): Epoch | null {
   const json = object(value);
   const epoch = number(json?.epoch);
@@ -232,6 +242,8 @@ function readEpoch(value: unknown): Epoch | null {
     evaluated_on: text(json.evaluated_on),
     notes: strings(json.notes).filter((note) => note !== ''),
     distances: histograms(json.distances),
+    steps: number(json.steps),
+    step_losses: stepLosses(json.step_losses),
   };
 }
 

@@ -69,14 +69,16 @@ export function allSettings(runs: Run[]): SettingRow[] {
 }
 
 // Settings that only some systems use. A value of another system's is of no effect.
-const kMines = /fanng|smart-batch/;
+const kMines = /fanng|(smart|neighbor|memory)-batch/;
+const kAdapts = /adaptive|smart-batch/;
 const kUsedBy: Record<string, RegExp> = {
-  kappa: kMines, neighbors: kMines, index: kMines, 'mined-fraction': kMines, 'nearer-positives': kMines, 'min-negative-rank': kMines, 'hub-limit': kMines,
-  'duplicate-distance': kMines, 'warmup-epochs': kMines, 'longer-lists': kMines, 'longest-list': kMines,
-  'graph-start': kMines, 'success-rate': kMines, target: /adaptive|smart-batch/, 'target-error': /adaptive|smart-batch/, 'kappa-fit': /adaptive|smart-batch/,
-  'global-weight': /global/, 'global-lambda': /global/, 'global-margin': /global/, 'lifted-margin': /^lifted$/, 'npairs-norm-weight': /^npairs$/,
-  'clustering-gamma': /^clustering$/, 'pairs-margin': /^hard-pairs$/, 'images-per-class': /^(semihard|lifted|clustering)$/, margin: /triplet|semihard/,
-  'multisimilarity-alpha': /^smart-batch$/, 'multisimilarity-beta': /^smart-batch$/, 'multisimilarity-base': /^smart-batch$/,
+  kappa: kMines, neighbors: kMines, index: kMines, 'mined-fraction': kMines, 'nearer-positives': kMines, 'min-negative-rank': kMines, 'kappa-floor': kMines,
+  'duplicate-distance': kMines, 'warmup-epochs': kMines, 'hub-limit': /fanng|smart-batch/, 'kappa-factor': /fanng(-global)?$|^(neighbor|memory)-batch$/,
+  'target-error': kAdapts, 'kappa-fit': kAdapts, 'find-kappa': kAdapts, 'global-weight': /global/, 'global-lambda': /global/, 'global-margin': /global/,
+  'lifted-margin': /^lifted$/, 'npairs-norm-weight': /^npairs$/, 'clustering-gamma': /^clustering$/, 'pairs-margin': /^hard-pairs$/,
+  'images-per-class': /^(semihard|lifted|clustering|(class|neighbor|memory)-batch.*)$/, margin: /triplet|semihard|smart-batch/,
+  'multisimilarity-alpha': /-batch/, 'multisimilarity-beta': /-batch/, 'multisimilarity-base': /-batch/, 'memory-neighbors': /^memory/,
+  'longer-lists': kMines, 'longest-list': kMines, 'graph-start': kMines, 'success-rate': kMines, target: kAdapts,
 };
 
 /// Whether a setting has any effect in a run; unknown systems use everything.
@@ -251,6 +253,38 @@ export function places(run: Run, pick: (epoch: Epoch) => number | null, range: [
   return points(run, pick, range).flatMap(([epoch, value]) => {
     const x = times ? times.get(epoch) : epoch;
     return x === undefined ? [] : [{ epoch, x, value }];
+  });
+}
+
+// ---- steps
+
+/// The loss of every step, or of every n-th. Places are epochs: the first epoch is trained from 0 to 1.
+export interface StepPoint {
+  epoch: number;
+  step: number;
+  x: number;
+  value: number;
+}
+
+export function stepPoints(run: Run, range: [number, number]): StepPoint[] {
+  return run.epochs.flatMap((epoch) => {
+    const losses = epoch.step_losses;
+    if (!losses || epoch.epoch < range[0] || epoch.epoch > range[1]) return [];
+    const steps = epoch.steps ?? losses.values.length * losses.every;
+    return losses.values.flatMap((value, i) =>
+      value === null ? [] : [{ epoch: epoch.epoch, step: i * losses.every + 1, x: epoch.epoch - 1 + (i * losses.every + 1) / steps, value }],
+    );
+  });
+}
+
+/// A mean that forgets: each value before counts `weight` times what the one after it does. 0: the values as they are.
+export function smoothed(values: number[], weight: number): number[] {
+  let sum = 0;
+  let mass = 0;
+  return values.map((value) => {
+    sum = sum * weight + value;
+    mass = mass * weight + 1;
+    return sum / mass;
   });
 }
 

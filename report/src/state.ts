@@ -25,6 +25,7 @@ interface Saved {
   overTime: boolean;
   logScale: boolean;
   bySeeds: boolean;
+  smoothing: number;
   galleryMode: GalleryMode;
   galleryClass: string | null;
   galleryBeside: string | null;
@@ -46,6 +47,7 @@ const kNothing: Saved = {
   overTime: false,
   logScale: false,
   bySeeds: false,
+  smoothing: 0.9,
   galleryMode: 'random',
   galleryClass: null,
   galleryBeside: null,
@@ -149,7 +151,7 @@ export class State {
     return seedGroups(this.runs).find((group) => group.includes(run))?.[0].index ?? run.index;
   }
 
-  setAxes(change: Partial<Pick<Saved, 'overTime' | 'logScale' | 'bySeeds'>>): void {
+  setAxes(change: Partial<Pick<Saved, 'overTime' | 'logScale' | 'bySeeds' | 'smoothing'>>): void {
     Object.assign(this.saved, change);
     this.tell('axes');
   }

@@ -123,6 +123,7 @@ describe.skipIf(!executable)('the page in Chromium', () => {
       expect(series?.map((item) => item.count), id).toEqual([21, 21, 13]);
     }
     for (const id of ['map@r', 'r_precision']) expect((await seriesOf(page, id))?.map((item) => item.count), id).toEqual([21, 21, 13]);
+    expect((await seriesOf(page, 'step-loss'))?.length).toBe(6);  // of each run as it was and smoothed
     for (const id of ['training-error', 'validation-error', 'loss', 'learning-rate', 'images-per-second']) expect((await seriesOf(page, id))?.map((item) => item.count), id).toEqual([20, 20, 12]);
     for (const id of ['kappa', 'mined-share', 'fallback-share']) expect((await seriesOf(page, id))?.map((item) => item.count), id).toEqual([18, 10]);
     expect((await seriesOf(page, 'loss-global'))?.map((item) => item.count)).toEqual([20, 20]);

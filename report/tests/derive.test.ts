@@ -11,6 +11,7 @@ import {
   decimal,
   device,
   differingSettings,
+  isUsed,
   duration,
   elapsed,
   epochSpan,
@@ -28,9 +29,11 @@ import {
   places,
   points,
   seedGroups,
+  smoothed,
   stageNames,
   stageTotal,
   status,
+  stepPoints,
   toCsv,
   totalSeconds,
   nearShare,
@@ -270,4 +273,44 @@ describe('axes', () => {
   });
 
   it('name round times', () => expect([0, 0.25, 5, 90, 60, 120, 300, 7200].map(timeText)).toEqual(['0', '250 ms', '5 s', '90 s', '1 min', '2 min', '5 min', '2 h']));
+});
+
+describe('steps', () => {
+  const [run] = runs({
+    epochs: [
+      { epoch: 1, steps: 4, step_losses: { every: 1, values: [4, 3, null, 2] } },
+      { epoch: 2, steps: 4, step_losses: { every: 2, values: [1, 0.5] } },
+      { epoch: 3, steps: 4, step_losses: { every: 0, values: [1] } },
+    ],
+  });
+
+  it('lie between the epochs, and one that was skipped is left out', () => {
+    expect(stepPoints(run, [0, 3]).map((point) => [point.epoch, point.step, point.x, point.value])).toEqual([
+      [1, 1, 0.25, 4],
+      [1, 2, 0.5, 3],
+      [1, 4, 1, 2],
+      [2, 1, 1.25, 1],
+      [2, 3, 1.75, 0.5],
+    ]);
+    expect(stepPoints(run, [2, 3]).map((point) => point.value)).toEqual([1, 0.5]);
+  });
+
+  it('are smoothed by a mean that forgets, from the first value on', () => {
+    expect(smoothed([4, 2, 8], 0)).toEqual([4, 2, 8]);
+    expect(smoothed([4, 2, 8], 0.5)).toEqual([4, (2 + 2) / 1.5, (1 + 1 + 8) / 1.75]);
+    expect(smoothed([3, 3, 3], 0.99).map((value) => Number(value.toFixed(9)))).toEqual([3, 3, 3]);
+  });
+});
+
+describe('settings', () => {
+  it('are told apart by the systems that use them', () => {
+    const uses = (system: string, ...names: string[]) => names.map((name) => isUsed(runs({ system })[0], name));
+    expect(uses('class-batch', 'kappa', 'neighbors', 'images-per-class', 'multisimilarity-alpha', 'margin')).toEqual([false, false, true, true, false]);
+    expect(uses('neighbor-batch', 'kappa', 'neighbors', 'images-per-class', 'multisimilarity-alpha', 'hub-limit', 'target-error')).toEqual([true, true, true, true, false, false]);
+    expect(uses('neighbor-batch-adaptive', 'target-error', 'kappa-factor', 'memory-neighbors')).toEqual([true, false, false]);
+    expect(uses('memory-batch', 'memory-neighbors', 'kappa', 'multisimilarity-beta')).toEqual([true, true, true]);
+    expect(uses('smart-batch', 'kappa', 'target-error', 'images-per-class', 'kappa-factor')).toEqual([true, true, false, false]);
+    expect(uses('triplet-fanng-global', 'kappa-factor', 'target-error', 'global-weight')).toEqual([true, false, true]);
+    expect(uses('', 'kappa')).toEqual([true]);
+  });
 });

@@ -16,13 +16,14 @@ struct BuildTask {
   FanngOptions options;
   const kernels::Kernels& kernels;
   const Progress& progress;
+  bool makes_edges = true;     ///< False: lists alone are wanted.
   const Team* team = nullptr;  ///< That shares the stages that take longest; null: this process does all.
 
   std::size_t size() const { return rows.size(); }
   unsigned threads() const { return options.threads; }
   std::size_t neighbors() const { return options.neighbors; }
   /// Whether the success rate is brought to its target, also where that takes longer than the lists.
-  bool certifies() const { return options.certify || size() <= kCertifiedUnasked; }
+  bool certifies() const { return options.certify || (options.for_search && size() <= kCertifiedUnasked); }
   /// Nearest neighbours of a vertex considered for its edges, if that is more than the list.
   std::size_t edge_candidates() const {
     if (options.edge_candidates > 0) return options.edge_candidates;
@@ -37,8 +38,8 @@ struct BuildTask {
   std::size_t depth() const {
     return std::min(size(), std::max({edge_candidates() + 1, scanned(), options.refreshable ? 2 * neighbors() + 1 : 0}));
   }
-  /// Of these, those kept besides the list.
-  std::size_t beyond() const { return depth() - 1 - neighbors(); }
+  /// Of these, those kept besides the list: for edges, and for a refresh.
+  std::size_t beyond() const { return makes_edges || options.refreshable ? depth() - 1 - neighbors() : 0; }
   /// So few points are compared all with all.
   std::size_t few() const {
     constexpr std::size_t kExactBelow = 4096;

@@ -46,7 +46,7 @@ struct Listed {
 struct Built {
   OrderedRows ordered;
   Candidates candidates;
-  EdgeLists edges;
+  EdgeLists edges;  // none where lists alone are wanted
 };
 
 RecallSample take_sample(const BuildTask& task, Account& account) {
@@ -63,7 +63,7 @@ Listed list_from_partition(const BuildTask& task, Account& account) {
   RecallSample truth = take_sample(task, account);
   account.end("recall");
   Candidates candidates(task);
-  candidates.forward = ForwardEdges(task.size());
+  if (task.makes_edges) candidates.forward = ForwardEdges(task.size());
   for (const Group& group : groups)
     if (group.search == nullptr) list_all_pairs(task, ordered, group, candidates, account.computed());
   do {
@@ -76,7 +76,7 @@ Listed list_from_partition(const BuildTask& task, Account& account) {
   } while (account.stats.recall < task.options.recall_target && widen(groups));
   // Points packed about different centres cannot be compared.
   std::unique_ptr<PackedPoints> packed = groups.size() == 1 ? std::move(groups[0].packed) : nullptr;
-  return {std::move(ordered), std::move(candidates), std::move(packed), std::move(truth)};
+  return Listed{std::move(ordered), std::move(candidates), std::move(packed), std::move(truth)};
 }
 
 // Why an earlier graph cannot be started from; empty: it can.
@@ -100,7 +100,7 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
   account.stats.recall = truth.recall(candidates.lists);
   account.end("recall");
   if (account.stats.recall < task.options.recall_target) return std::nullopt;
-  if (!task.certifies()) candidates.forward = forward_from_previous(previous, ordered, task.threads());
+  if (task.makes_edges && !chooses_edges(task, previous)) candidates.forward = forward_from_previous(previous, ordered, task.threads());
   return Listed{std::move(ordered), std::move(candidates), std::move(packed), std::move(truth)};
 }
 
@@ -155,12 +155,21 @@ void judge_recall(const BuildTask& task, Account& account) {
 }
 
 Built build_from_partition(const BuildTask& task, const Fanng* previous, Account& account) {
-  Listed listed = list_from_partition(task, account);
-  EdgeLists edges = make_edges(task, listed, account);
-  listed.packed.reset();
-  certify(task, previous, listed.ordered, edges, account);
-  Built built{std::move(listed.ordered), std::move(listed.candidates), std::move(edges)};
-  if (account.stats.recall < task.options.recall_target) complete_lists(task, listed.truth, built, account);
+  std::optional<Listed> listed = list_from_partition(task, account);
+  if (!task.makes_edges) {
+    judge_recall(task, account);
+    if (account.stats.recall_reached) return Built{std::move(listed->ordered), std::move(listed->candidates), EdgeLists(0, 1)};
+    account.stats.note.clear();
+    listed.reset();
+    BuildTask with_edges = task;  // searches through them are what is left
+    with_edges.makes_edges = true;
+    return build_from_partition(with_edges, previous, account);
+  }
+  EdgeLists edges = make_edges(task, *listed, account);
+  listed->packed.reset();
+  certify(task, previous, listed->ordered, edges, account);
+  Built built{std::move(listed->ordered), std::move(listed->candidates), std::move(edges)};
+  if (account.stats.recall < task.options.recall_target) complete_lists(task, listed->truth, built, account);
   judge_recall(task, account);
   return built;
 }
@@ -191,9 +200,10 @@ Built build_from_previous(const BuildTask& task, const Fanng& previous, Account&
   if (!listed)
     return from_partition(fmt::format(
         "from the previous graph the lists reached a recall of {:.4f}, too little: built from a partition instead", account.stats.recall));
+  if (!task.makes_edges) return Built{std::move(listed->ordered), std::move(listed->candidates), EdgeLists(0, 1)};
   EdgeLists edges = make_edges(task, *listed, account);
   certify(task, &previous, listed->ordered, edges, account);
-  return {std::move(listed->ordered), std::move(listed->candidates), std::move(edges)};
+  return Built{std::move(listed->ordered), std::move(listed->candidates), std::move(edges)};
 }
 
 Built build(const BuildTask& task, const Fanng* previous, Account& account) {
@@ -213,11 +223,10 @@ Fanng FanngParts::assemble(const BuildTask& task, OrderedRows ordered, const Edg
   const std::size_t size = ordered.size();
   Fanng graph;
   graph.dimension_ = task.rows.dimension();
-  graph.offsets_.resize(size + 1);
-  graph.offsets_[0] = 0;
-  for (std::size_t i = 0; i < size; ++i) graph.offsets_[i + 1] = graph.offsets_[i] + edges.of(ordered.place(i)).size();
+  graph.offsets_.assign(size + 1, 0);
+  for (std::size_t i = 0; i < edges.vertices(); ++i) graph.offsets_[i + 1] = graph.offsets_[i] + edges.of(ordered.place(i)).size();
   graph.edges_.resize(graph.offsets_.back());
-  parallel_for(size, 4096, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
+  parallel_for(edges.vertices(), 4096, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
     for (std::size_t i = begin; i < end; ++i) {
       std::uint32_t* out = graph.edges_.data() + graph.offsets_[i];
       for (const Edge& edge : edges.of(ordered.place(i))) *out++ = ordered.point(edge.end);
@@ -242,7 +251,8 @@ FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fan
           fmt::format("the previous graph is of {} points of dimension {}, the embeddings are {} of dimension {}; they must agree",
                       previous->size(), previous->dimension(), rows.size(), rows.dimension()));
   }
-  const BuildTask task{rows, options, kernels::active(), progress, team};
+  const bool makes_edges = options.for_search || options.certify || options.start == Start::kRandom;
+  const BuildTask task{rows, options, kernels::active(), progress, makes_edges, team};
   Account account;
   NeighborStats& stats = account.stats;
   stats.index = "fanng";
@@ -253,7 +263,7 @@ FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fan
   Built built = build(task, previous, account);
   FanngResult result;
   result.lists = std::move(built.candidates.lists);
-  for (std::size_t i = 0; i < rows.size(); ++i) stats.max_degree = std::max(stats.max_degree, built.edges.of(i).size());
+  for (std::size_t i = 0; i < built.edges.vertices(); ++i) stats.max_degree = std::max(stats.max_degree, built.edges.of(i).size());
   result.graph = FanngParts::assemble(task, std::move(built.ordered), built.edges, std::move(built.candidates));
   stats.mean_degree = static_cast<double>(FanngParts::edge_count(result.graph)) / static_cast<double>(rows.size());
   account.end("publish");

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "graph/kernels/kernels.h"
 #include "smartmine/core/error.h"
 #include "smartmine/graph/exact_knn.h"
 
@@ -18,6 +20,7 @@ FanngOptions graph_options(const NeighborIndexOptions& options) {
           .recall_target = options.recall_target,
           .success_target = options.success_target,
           .certify = options.certify,
+          .for_search = options.for_search,
           .max_degree = options.max_degree,
           .edge_candidates = options.edge_candidates,
           .start = options.start,
@@ -54,7 +57,7 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
   if (options_.kind == IndexKind::kDevice && !device)
     throw InvalidArgument("kind is device, but no search on a device was given; it must be automatic, exact or fanng");
   NeighborResult found;
-  switch (choose_index(options_.kind, {rows.size(), rows.dimension(), options_.neighbors, device})) {
+  switch (chosen_for(rows, device)) {
     case IndexKind::kDevice:
       check_rows(rows, options_.threads);  // what is not finite would be ordered anyhow there
       found = call.device(rows, options_.neighbors, progress);
@@ -75,6 +78,16 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
   }
   found.stats.recall_target = options_.recall_target;
   return found;
+}
+
+IndexKind NeighborIndex::chosen_for(const Rows& rows, bool device) const {
+  IndexTask task{rows.size(), rows.dimension(), options_.neighbors, device};
+  const IndexKind easy = choose_index(options_.kind, task);
+  task.hard = true;
+  if (easy == choose_index(options_.kind, task) || options_.neighbors >= rows.size()) return easy;
+  check_rows(rows, options_.threads);
+  task.hard = hard_to_search(rows, options_.neighbors);
+  return choose_index(options_.kind, task);
 }
 
 NeighborResult NeighborIndex::search(const Rows& rows, const Rows& queries, const Progress& progress) const {
@@ -113,16 +126,38 @@ NeighborResult lists_of_some(const Rows& rows, std::span<const std::uint32_t> po
 }
 
 IndexKind choose_index(IndexKind asked, const IndexTask& task) {
-  // Measured on the CPU at dimension 64 with lists of 100 (docs/results.md): exact search and the graph take equally long at about 20,000
-  // points. Longer lists and higher dimensions slow both down.
-  constexpr std::size_t kExactBelow = 20'000;
-  constexpr std::size_t kExactBelowLists = 20;  // and below so many lists' worth of points
+  // Measured on the CPU at dimension 64 (docs/results.md): exact search and the graph take equally long at about 8,000 points of made-up
+  // classes with lists of 100 and 13,000 with lists of 10, and of noise at 20,000 and 30,000.
+  const bool few = task.neighbors < 50;
+  const std::size_t equal_at = task.hard ? (few ? 30'000 : 20'000) : (few ? 12'000 : 9'000);
+  constexpr std::size_t kFewLists = 20;  // with fewer lists' worth of points the graph would have to look at nearly all
+  const std::size_t exact_below = std::max(equal_at, kFewLists * task.neighbors);
   // Beyond so many rows the graph on the CPU is faster than all pairs on a GPU.
   constexpr std::size_t kDeviceUpTo = 1'000'000;
   if (asked == IndexKind::kFanng || asked == IndexKind::kDevice) return asked;
-  const bool exact = asked == IndexKind::kExact || task.size < kExactBelow || task.size < kExactBelowLists * task.neighbors;
+  const bool exact = asked == IndexKind::kExact || task.size < exact_below;
   if (task.device && (exact || task.size <= kDeviceUpTo)) return IndexKind::kDevice;
   return exact ? IndexKind::kExact : IndexKind::kFanng;
+}
+
+bool hard_to_search(const Rows& rows, std::size_t neighbors) {
+  // Measured (docs/results.md): made-up classes have from 0.2 to 0.5 here, up to 30,000 rows of noise in 64 dimensions from 0.55 to 0.66.
+  constexpr double kHard = 0.53;
+  const std::size_t size = rows.size(), points = std::min<std::size_t>(16, size);
+  std::vector<std::uint32_t> all(size);
+  std::iota(all.begin(), all.end(), 0U);
+  std::vector<float> squared(size);
+  std::vector<double> nearness;
+  for (std::size_t i = 0; i < points; ++i) {
+    kernels::active().squared_distances(rows[i * size / points], rows.data(), all.data(), size, rows.dimension(), squared.data());
+    const double mean = std::accumulate(squared.begin(), squared.end(), 0.0) / static_cast<double>(size);
+    const auto last = squared.begin() + static_cast<std::ptrdiff_t>(std::min(neighbors, size - 1));  // the point itself comes first
+    std::nth_element(squared.begin(), last, squared.end());
+    nearness.push_back(mean > 0 ? *last / mean : 0);
+  }
+  const auto middle = nearness.begin() + static_cast<std::ptrdiff_t>(points / 2);
+  std::nth_element(nearness.begin(), middle, nearness.end());
+  return *middle > kHard;
 }
 
 }  // namespace smartmine

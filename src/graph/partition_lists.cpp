@@ -86,14 +86,18 @@ double recall_at(float reach, const BuildTask& task, const OrderedRows& ordered,
 float calibrate(const BuildTask& task, const OrderedRows& ordered, const Group& group, std::uint64_t& computed) {
   const Calibration sample = choose_points(group);
   const RecallSample truth(task, ordered.rows(group.first, group.last), sample.points, computed);
-  // The exchange that follows mends about half of what is missing (measured at recalls near 0.97). The sample is small: ask for a little
-  // more.
-  const double goal = 0.85 * (1 - task.options.recall_target) * 2;
+  // The exchange that follows mends about half of what is missing (measured at recalls near 0.97), but next to nothing of noise, which is
+  // told by how much of it a search looks at. The sample is small: ask for a little more.
+  constexpr double kNoise = 0.4;
+  const double missing_allowed = 0.85 * (1 - task.options.recall_target);
   // What is missing falls about exponentially with the reach: two or three looks settle it.
   float reach = 1.1F, earlier_reach = 0;
   double earlier_log = 0, slope = -8.6;
   for (int look = 0; look < 8; ++look) {
+    const std::uint64_t before = computed;
     const double missing = std::max(1e-6, 1 - recall_at(reach, task, ordered, group, sample, truth, computed));
+    const double distances = static_cast<double>(computed - before) / static_cast<double>(sample.points.size());
+    const double goal = distances > kNoise * static_cast<double>(group.size()) ? missing_allowed : 2 * missing_allowed;
     if (missing <= goal && missing > 0.8 * goal) break;
     if (look > 0 && reach != earlier_reach)
       slope = std::clamp((std::log(missing) - earlier_log) / static_cast<double>(reach - earlier_reach), -40.0, -2.0);
@@ -159,18 +163,20 @@ void list_all_pairs(const BuildTask& task, const OrderedRows& ordered, const Gro
   for (std::size_t i = 0; i < size; ++i) queries[i] = mine[i];
   std::iota(own.begin(), own.end(), 0U);
   computed += find_exact_lists(mine, {queries, own, count, ids, distances}, task.kernels, task.threads(), task.progress, "lists");
-  EdgeLists pruned(size, ForwardEdges::kMost);
+  EdgeLists pruned(task.makes_edges ? size : 0, ForwardEdges::kMost);
   parallel_for(size, 64, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
     std::vector<Edge> edges;
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t place = group.first + i;
       const std::span<std::uint32_t> near = std::span(ids).subspan(i * count, count);
       const float* lengths = distances.data() + i * count;
-      edges.clear();
-      for (std::size_t j = 0; j < count; ++j)
-        if (lengths[j] > 0 || j < kCopies) edges.push_back({lengths[j], near[j]});
-      pruned.prune(i, edges, mine, task.kernels);
-      for (const Edge& edge : pruned.of(i)) result.forward.add(place, static_cast<std::uint32_t>(group.first + edge.end));
+      if (task.makes_edges) {
+        edges.clear();
+        for (std::size_t j = 0; j < count; ++j)
+          if (lengths[j] > 0 || j < kCopies) edges.push_back({lengths[j], near[j]});
+        pruned.prune(i, edges, mine, task.kernels);
+        for (const Edge& edge : pruned.of(i)) result.forward.add(place, static_cast<std::uint32_t>(group.first + edge.end));
+      }
       for (std::uint32_t& other : near) other += static_cast<std::uint32_t>(group.first);
       const auto list = result.lists.ids(ordered.point(place));
       const auto squared = result.lists.distances(ordered.point(place));
@@ -202,7 +208,7 @@ void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Grou
             result.write_list(place, std::span(w.candidates).first(measured), ordered, w);
             std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());  // now in true order, as far as they are measured
             result.keep(place, w.candidates);
-            choose_forward(task, place, measured, group.first, *group.packed, w, result.forward);
+            if (task.makes_edges) choose_forward(task, place, measured, group.first, *group.packed, w, result.forward);
           }
         }
         pruning += w.packed.computed;

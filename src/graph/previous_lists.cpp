@@ -57,7 +57,7 @@ class Looks {
 Candidates list_from_previous(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
                               std::uint64_t& distances) {
   Candidates result(task);
-  result.forward = ForwardEdges(task.size());
+  if (task.makes_edges) result.forward = ForwardEdges(task.size());
   std::atomic<std::uint64_t> computed{0};
   std::vector<std::unique_ptr<Looks>> looks(resolve_threads(task.threads()));
   const std::vector<std::size_t> begins = team_shares(task.team, task.size());
@@ -84,7 +84,7 @@ Candidates list_from_previous(const BuildTask& task, const Fanng& previous, cons
           result.write_list(p, std::span(w.candidates).first(measured), ordered, w);
           std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());
           result.keep(p, w.candidates);
-          if (task.certifies()) choose_forward(task, p, measured, 0, packed, w, result.forward);
+          if (task.makes_edges && chooses_edges(task, previous)) choose_forward(task, p, measured, 0, packed, w, result.forward);
         }
         computed += some + w.packed.computed;
       },
@@ -93,6 +93,8 @@ Candidates list_from_previous(const BuildTask& task, const Fanng& previous, cons
   if (task.team != nullptr) result.share(*task.team, ordered, begins);
   return result;
 }
+
+bool chooses_edges(const BuildTask& task, const Fanng& previous) { return task.certifies() || !previous.has_edges(); }
 
 ForwardEdges forward_from_previous(const Fanng& previous, const OrderedRows& ordered, unsigned threads) {
   ForwardEdges forward(ordered.size());

@@ -12,6 +12,9 @@ namespace smartmine {
 Candidates list_from_previous(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
                               std::uint64_t& computed);
 
+/// Whether edges are chosen anew while candidates are looked at; else those of the earlier graph will do.
+bool chooses_edges(const BuildTask& task, const Fanng& previous);
+
 /// The earlier edges stand for those chosen from the neighbours; the traps tell where they no longer do.
 ForwardEdges forward_from_previous(const Fanng& previous, const OrderedRows& ordered, unsigned threads);
 

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "graph/kernels/kernels.h"
+#include "graph/packed_rows.h"
 #include "metrics/classes.h"
 #include "smartmine/core/buffer.h"
 #include "smartmine/core/error.h"
@@ -33,8 +34,9 @@ constexpr const char* kStage = "clustering";
 // One run of k-means: a start and Lloyd's iterations.
 class Run {
  public:
-  Run(const Rows& rows, const KMeansOptions& options, std::size_t restart, const Progress& progress)
+  Run(const Rows& rows, const Frame& frame, const KMeansOptions& options, std::size_t restart, const Progress& progress)
       : rows_(rows),
+        frame_(frame),
         options_(options),
         restart_(restart),
         progress_(progress),
@@ -128,8 +130,7 @@ class Run {
       }
       std::vector<std::uint32_t> added(clusters_ - first);
       std::iota(added.begin(), added.end(), static_cast<std::uint32_t>(first));
-      pack(added, packed_);
-      compare(all_rows(), packed_);
+      compare(all_rows(), added);
       sum_pieces();
       tell();
     }
@@ -224,32 +225,39 @@ class Run {
 
   // Centres as a scan wants them.
   struct Packed {
-    std::vector<std::uint32_t> ids;
-    std::vector<float> mean;  // measured from the middle of the centres, where rounding is least
-    float longest = 0;        // squared, about the mean
+    std::span<const std::uint32_t> ids;
+    const kernels::PanelKernels* panels = nullptr;
+    Frame frame;
+    float error = 0;    // largest distance between a centre and its packed form,
+    float longest = 0;  // and largest length, both in the packing's units
     Buffer<std::uint8_t> bytes;
 
-    kernels::Packing packing() const { return {mean.data(), 1.0F, mean.size()}; }
-    std::size_t panels() const { return (ids.size() + kernels::kPanelWidth - 1) / kernels::kPanelWidth; }
+    std::size_t count() const { return (ids.size() + kernels::kPanelWidth - 1) / kernels::kPanelWidth; }
   };
 
-  void pack(std::vector<std::uint32_t> ids, Packed& packed) const {
-    packed.ids = std::move(ids);
-    std::vector<double> sums(dimension_, 0.0);
-    for (const std::uint32_t c : packed.ids)
-      for (std::size_t t = 0; t < dimension_; ++t) sums[t] += static_cast<double>(centre(c)[t]);
-    packed.mean.resize(dimension_);
-    for (std::size_t t = 0; t < dimension_; ++t) packed.mean[t] = static_cast<float>(sums[t] / static_cast<double>(packed.ids.size()));
-    packed.longest = 0;
-    for (const std::uint32_t c : packed.ids)
-      packed.longest = std::max(packed.longest, kernels_.squared_distance(centre(c), packed.mean.data(), dimension_));
-    const std::size_t panel_bytes = kernels_.floats.panel_bytes(dimension_);
-    if (packed.bytes.size() < packed.panels() * panel_bytes) packed.bytes = Buffer<std::uint8_t>(packed.panels() * panel_bytes);
-    for (std::size_t panel = 0; panel < packed.panels(); ++panel) {
+  // Bytes are measured from where rows fit them all, floats from the middle of the centres, where rounding is least.
+  void pack(std::span<const std::uint32_t> ids, const kernels::PanelKernels& panels, Packed& packed) const {
+    packed.ids = ids;
+    packed.panels = &panels;
+    packed.frame = frame_;
+    if (&panels == &kernels_.floats) {
+      std::vector<double> sums(dimension_, 0.0);
+      for (const std::uint32_t c : ids)
+        for (std::size_t t = 0; t < dimension_; ++t) sums[t] += static_cast<double>(centre(c)[t]);
+      for (std::size_t t = 0; t < dimension_; ++t) packed.frame.centre[t] = static_cast<float>(sums[t] / static_cast<double>(ids.size()));
+      packed.frame.scale = 1;
+    }
+    packed.longest = packed.error = 0;
+    for (const std::uint32_t c : ids)
+      packed.longest = std::max(packed.longest, kernels_.squared_distance(centre(c), packed.frame.centre.data(), dimension_));
+    packed.longest = packed.frame.scale * std::sqrt(packed.longest);
+    const std::size_t panel_bytes = panels.panel_bytes(dimension_);
+    if (packed.bytes.size() < packed.count() * panel_bytes) packed.bytes = Buffer<std::uint8_t>(packed.count() * panel_bytes);
+    for (std::size_t panel = 0; panel < packed.count(); ++panel) {
       const std::size_t first = panel * kernels::kPanelWidth;
-      const std::size_t count = std::min(kernels::kPanelWidth, packed.ids.size() - first);
-      kernels_.floats.pack_panel(packed.packing(), centres_.data(), packed.ids.data() + first, count,
-                                 packed.bytes.data() + panel * panel_bytes);
+      packed.error = std::max(
+          packed.error, panels.pack_panel(packed.frame.packing(), centres_.data(), ids.data() + first,
+                                          std::min(kernels::kPanelWidth, ids.size() - first), packed.bytes.data() + panel * panel_bytes));
     }
   }
 
@@ -285,33 +293,46 @@ class Run {
     if (!all.empty()) {
       std::vector<std::uint32_t> ids(clusters_);
       std::iota(ids.begin(), ids.end(), 0U);
-      pack(std::move(ids), packed_);
-      compare(all, packed_);
+      compare(all, ids);
     }
-    if (!some.empty() && !moved.empty()) {
-      pack(std::move(moved), packed_);
-      compare(some, packed_);
-    }
+    if (!some.empty() && !moved.empty()) compare(some, moved);
     sum_pieces();
   }
 
   // Rows go to whichever of these centres is nearer than their own. Their own sets the bar for a scan, which few centres pass; those are
-  // measured in full.
-  void compare(std::span<const std::uint32_t> rows, const Packed& packed) {
-    constexpr std::size_t kGrain = kPiece / kBlock;
-    std::atomic<std::uint64_t> measured{0};
-    parallel_for((rows.size() + kBlock - 1) / kBlock, kGrain, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
-      std::uint64_t distances = 0;
-      for (std::size_t block = begin; block < end; ++block)
-        distances += compare_block(rows.subspan(block * kBlock, std::min(kBlock, rows.size() - block * kBlock)), packed);
-      measured += distances;
-    });
-    distances_ += measured + static_cast<std::uint64_t>(rows.size()) * packed.ids.size();
+  // measured in full. A scan of bytes is several times faster; rows around which bytes do not tell enough centres apart have one of floats.
+  void compare(std::span<const std::uint32_t> rows, std::span<const std::uint32_t> centres) {
+    // Rows so close together or so far apart that the scale is not for floats have no bytes.
+    const bool bytes = frame_.scale > 1e-15F && frame_.scale < 1e15F;
+    const kernels::PanelKernels& best = bytes ? panel_kernels(kernels_, dimension_) : kernels_.floats;
+    std::vector<std::uint32_t> crowded = compare(rows, centres, best);
+    if (!crowded.empty()) compare(crowded, centres, kernels_.floats);
   }
 
-  std::uint64_t compare_block(std::span<const std::uint32_t> rows, const Packed& packed) {
+  // Returns the rows that bytes could not tell about; floats tell about all.
+  std::vector<std::uint32_t> compare(std::span<const std::uint32_t> rows, std::span<const std::uint32_t> centres,
+                                     const kernels::PanelKernels& panels) {
+    constexpr std::size_t kGrain = kPiece / kBlock;
+    pack(centres, panels, packed_);
+    std::vector<std::vector<std::uint32_t>> crowded((rows.size() + kBlock - 1) / kBlock);
+    std::atomic<std::uint64_t> measured{0};
+    parallel_for(crowded.size(), kGrain, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      std::uint64_t distances = 0;
+      for (std::size_t block = begin; block < end; ++block)
+        distances += compare_block(rows.subspan(block * kBlock, std::min(kBlock, rows.size() - block * kBlock)), packed_, crowded[block]);
+      measured += distances;
+    });
+    distances_ += measured + static_cast<std::uint64_t>(rows.size()) * centres.size();
+    std::vector<std::uint32_t> rest;
+    for (const std::vector<std::uint32_t>& some : crowded) rest.insert(rest.end(), some.begin(), some.end());
+    return rest;
+  }
+
+  std::uint64_t compare_block(std::span<const std::uint32_t> rows, const Packed& packed, std::vector<std::uint32_t>& crowded) {
     constexpr std::size_t kCapacity = 4 * kernels::kReservoirSlack;
-    const std::size_t query_bytes = kernels_.floats.query_bytes(dimension_);
+    const kernels::PanelKernels& panels = *packed.panels;
+    const float scale = packed.frame.scale;
+    const std::size_t query_bytes = panels.query_bytes(dimension_);
     Buffer<std::uint8_t> queries(kBlock * query_bytes);
     Buffer<float> scores(kBlock * kCapacity);
     Buffer<std::uint32_t> slots(kBlock * kCapacity);
@@ -322,14 +343,16 @@ class Run {
       r = {};
       r.scores = scores.data() + place * kCapacity;
       r.slots = slots.data() + place * kCapacity;
-      kernels_.floats.pack_query(packed.packing(), rows_[rows[place]], queries.data() + place * query_bytes, &r);
-      // A sum of d products errs by at most d * eps of the sum of their sizes: generously, for the score and for the distance it is held
-      // against.
-      const float slack = 4 * rounding * (r.norm + packed.longest);
-      r.slack_squared = 2 * slack;
-      r.threshold = 0.5F * (r.norm - squared_[rows[place]]) - slack;
+      const float lost = panels.pack_query(packed.frame.packing(), rows_[rows[place]], queries.data() + place * query_bytes, &r);
+      // What packing may add to a distance, and what rounding may add to a squared one: a sum of d products errs by at most d * eps of the
+      // sum of their sizes, generously, for the score and for the distance it is held against.
+      const float error = 1.0001F * (lost + packed.error), reach = std::sqrt(std::abs(r.norm)) + packed.longest;
+      r.slack = 2 * error;
+      r.slack_squared = 8 * rounding * reach * reach + panels.score_rounding;
+      const float bar = scale * std::sqrt(squared_[rows[place]]) * (1 + rounding) + error;
+      r.threshold = 0.5F * (r.norm - (bar * bar + r.slack_squared));
     }
-    kernels_.floats.scan({queries.data(), rows.size(), packed.bytes.data(), packed.panels(), 0, dimension_, reservoirs, 1, kCapacity});
+    panels.scan({queries.data(), rows.size(), packed.bytes.data(), packed.count(), 0, dimension_, reservoirs, 1, kCapacity});
     std::uint64_t distances = 0;
     for (std::size_t place = 0; place < rows.size(); ++place) {
       const kernels::Reservoir& r = reservoirs[place];
@@ -343,7 +366,9 @@ class Run {
         squared_[i] = squared;
         nearest_[i] = c;
       };
-      if (r.overflowed)  // more centres than fit lie closer together than rounding tells
+      if (r.overflowed && &panels != &kernels_.floats)  // more centres than fit lie closer together than bytes tell
+        crowded.push_back(i);
+      else if (r.overflowed)  // or than rounding tells
         for (const std::uint32_t c : packed.ids) consider(c);
       else
         for (std::uint32_t entry = 0; entry < r.count; ++entry) consider(packed.ids[r.slots[entry]]);
@@ -352,6 +377,7 @@ class Run {
   }
 
   const Rows& rows_;
+  const Frame& frame_;
   const KMeansOptions& options_;
   const std::size_t restart_;
   const Progress& progress_;
@@ -400,8 +426,9 @@ KMeansResult k_means(const Rows& rows, const KMeansOptions& options, const Progr
   std::uint64_t distances = 0;
   std::mutex mutex;
   const Progress silent;
+  const Frame frame = whole_frame(rows, options.threads);
   parallel_for(options.restarts, 1, side_by_side ? options.threads : 1, [&](std::size_t restart, std::size_t, unsigned worker) {
-    Run run(rows, run_options, restart, worker == 0 ? progress : silent);  // the calling thread alone reports
+    Run run(rows, frame, run_options, restart, worker == 0 ? progress : silent);  // the calling thread alone reports
     const std::lock_guard<std::mutex> lock(mutex);
     inertia[restart] = run.last_inertia();
     distances += run.distances();

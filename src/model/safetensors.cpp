@@ -163,8 +163,8 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
   for (const auto& [name, tensor] : tensors) {
     if (name == "__metadata__") throw InvalidArgument("a tensor is called '__metadata__'; the format keeps that name for itself");
     if (!tensor.defined()) throw InvalidArgument(fmt::format("tensor {} is undefined; it must have a value", in_quotes(name)));
-    const auto* const type =
-        std::find_if(std::begin(kTensorTypes), std::end(kTensorTypes), [&](const TensorType& t) { return t.type == tensor.scalar_type(); });
+    const auto* const type = std::find_if(std::begin(kTensorTypes), std::end(kTensorTypes),
+                                          [held = tensor.scalar_type()](const TensorType& t) { return t.type == held; });
     if (type == std::end(kTensorTypes))
       throw InvalidArgument(fmt::format("tensor {} is of type {}; it must be a real number, an integer or bool", in_quotes(name),
                                         torch::toString(tensor.scalar_type())));

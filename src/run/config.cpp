@@ -270,7 +270,8 @@ RunConfig resumed_config(const RunConfig& saved, std::span<const GivenSetting> g
   std::vector<std::string> differences;
   for (const GivenSetting& each : given) {
     const std::string& name = each.first;
-    if (changes_of(name) == Changes::kNothing) {
+    const bool longer = name == "epochs" && wanted.schedule.epochs > saved.schedule.epochs;  // what is trained already stays as it is
+    if (longer || changes_of(name) == Changes::kNothing) {
       set_given(config, std::span(&each, 1));
     } else if (const std::string has = text_of(saved, name), asked = text_of(full, name); has != asked) {
       differences.push_back(fmt::format("--{} is {}, the run has {}", name, asked, has));

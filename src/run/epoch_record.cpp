@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
 
 #include "run/log_file.h"
 #include "smartmine/core/error.h"
@@ -111,9 +114,15 @@ double EpochRecord::images_per_second() const {
   return steps_seconds == stage_seconds.end() || steps_seconds->second <= 0 ? 0 : static_cast<double>(images) / steps_seconds->second;
 }
 
+void StepLosses::add(std::size_t step, double loss) {
+  if (step % every != 0) return;
+  values.push_back(std::isfinite(loss) ? std::stod(fmt::format("{:.4g}", loss)) : std::numeric_limits<double>::quiet_NaN());
+}
+
 std::string to_json_line(const EpochRecord& record) {
   Json json;
   json["epoch"] = record.epoch;
+  if (!record.device.empty()) json["device"] = record.device;
   const bool trained = record.steps > 0;
   const auto if_trained = [&](const auto& value) { return trained ? Json(value) : Json(); };
   json["training_error"] = if_trained(record.training_error());
@@ -132,6 +141,7 @@ std::string to_json_line(const EpochRecord& record) {
   json["active"] = record.active;
   json["terms"] = record.terms;
   json["loss_sum"] = record.loss_sum;
+  if (record.step_losses) json["step_losses"] = {{"every", record.step_losses->every}, {"values", record.step_losses->values}};
   for (const auto& [part, sum] : record.loss_part_sums) {
     json["loss_parts"][part] = record.steps == record.skipped_steps ? 0 : sum / static_cast<double>(record.steps - record.skipped_steps);
     json["loss_part_sums"][part] = sum;
@@ -177,6 +187,7 @@ EpochRecord record_of(const Json& json) try {
   EpochRecord record;
   const auto number = [&](const char* name) { return json.at(name).is_null() ? 0.0 : json.at(name).get<double>(); };
   json.at("epoch").get_to(record.epoch);
+  if (json.contains("device")) json["device"].get_to(record.device);
   json.at("steps").get_to(record.steps);
   json.at("skipped_steps").get_to(record.skipped_steps);
   json.at("images").get_to(record.images);
@@ -185,6 +196,13 @@ EpochRecord record_of(const Json& json) try {
   json.at("loss_sum").get_to(record.loss_sum);
   if (json.contains("validation_error")) record.validation_error = json["validation_error"].get<double>();
   if (json.contains("reserved_error")) record.reserved_error = json["reserved_error"].get<double>();
+  if (json.contains("step_losses")) {
+    record.step_losses.emplace();
+    json["step_losses"].at("every").get_to(record.step_losses->every);
+    if (record.step_losses->every == 0) throw InvalidArgument("not a line of a run's log: step_losses of every 0th step");
+    for (const Json& value : json["step_losses"].at("values"))
+      record.step_losses->values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());
+  }
   if (json.contains("loss_part_sums")) json["loss_part_sums"].get_to(record.loss_part_sums);
   if (json.contains("distances")) {
     record.distances.emplace();

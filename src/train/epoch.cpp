@@ -129,6 +129,7 @@ std::optional<std::string> run_epoch(const Epoch& epoch, Persistent& kept, Recor
 EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& index, double rate_scale) {
   EpochRecord record;
   record.epoch = epoch.number;
+  record.device = epoch.data.facts.device;
   record.learning_rate = rate_scale * epoch.config.schedule.rate(static_cast<double>(epoch.number) - 0.5);
   PlanInput input{.epoch = epoch.number, .config = epoch.config, .labels = epoch.data.labels};
   const Needs needs = needs_of(epoch);
@@ -157,6 +158,7 @@ EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& 
     record.stage_seconds["selection"] -= longer->seconds();
     record.stage_seconds["lists"] += longer->seconds();
   }
+  record.step_losses = StepLosses::of(plan.batches());
   EpochUnderWay planned{.plan = std::move(plan), .record = std::move(record)};
   if (epoch.system.traits.remembers && input.lists != nullptr)
     planned.memory.emplace(all.device, lists, epoch.data.labels, static_cast<std::size_t>(epoch.config.mining.memory_neighbors));

@@ -57,6 +57,7 @@ bool step(const Epoch& epoch, Optimizer& optimizer, double rate_scale, EpochUnde
   // Looked at only now, and both at once: the device has work while the host waits for it.
   const torch::Tensor seen = torch::stack({loss.value.detach().to(torch::kFloat64), loss.active.to(torch::kFloat64)}).cpu();
   const double value = seen[0].item<double>();
+  if (record.step_losses) record.step_losses->add(number, value);
   if (!std::isfinite(value)) {
     ++record.skipped_steps;
     return false;

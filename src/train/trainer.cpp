@@ -31,12 +31,14 @@ std::unique_ptr<KappaPolicy> make_policy(const SystemTraits& traits, const Minin
 
 NeighborIndex make_index(const RunConfig& config, std::size_t images) {
   const std::string& start = config.mining.graph_start;
+  const bool named = start != "auto" || config.mining.success_rate != RunConfig().mining.success_rate;  // who says how wants edges
   const std::int64_t most = std::max<std::int64_t>(1, static_cast<std::int64_t>(images) - 1);
   return NeighborIndex({.kind = config.mining.index == "exact"   ? IndexKind::kExact
                                 : config.mining.index == "fanng" ? IndexKind::kFanng
                                                                  : IndexKind::kAutomatic,
                         .neighbors = static_cast<std::size_t>(config.mining.neighbors.value_or(std::min(kDefaultNeighbors, most))),
                         .success_target = config.mining.success_rate,
+                        .for_search = named,
                         .start = start == "random"      ? Start::kRandom
                                  : start == "partition" ? Start::kPartition
                                                         : Start::kPrevious,
@@ -69,7 +71,7 @@ class Trainer::Work {
 
  private:
   Epoch epoch(std::int64_t number) { return {number, config_, system_, network_, data_, progress_, ranks_.get()}; }
-  void measure_untrained(const std::function<void(const EpochRecord&)>& on_epoch);
+  void measure_start(const std::function<void(const EpochRecord&)>& on_epoch);
   bool try_epoch();
   void finish_epoch(const std::function<void(const EpochRecord&)>& on_epoch);
 
@@ -122,7 +124,7 @@ Trainer::Work::Work(const RunConfig& config, RunDirectory& run, const System& sy
 void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch, std::int64_t until) {
   try {
     recorder_.keep_images(data_);
-    if (recorder_.run().log().empty()) measure_untrained(on_epoch);
+    if (recorder_.run().log().empty()) measure_start(on_epoch);
     while (kept_.state.epochs_done < until)
       if (try_epoch()) finish_epoch(on_epoch);
     recorder_.finish();
@@ -133,8 +135,9 @@ void Trainer::Work::run(const std::function<void(const EpochRecord&)>& on_epoch,
   }
 }
 
-void Trainer::Work::measure_untrained(const std::function<void(const EpochRecord&)>& on_epoch) {
+void Trainer::Work::measure_start(const std::function<void(const EpochRecord&)>& on_epoch) {
   EpochRecord record;
+  record.device = data_.facts.device;
   recorder_.measure(epoch(0), *kept_.optimizer, record);
   if (ranks_) record = shared_record(*ranks_, record);
   if (config_.output.keep_start) recorder_.save_start(epoch(0));

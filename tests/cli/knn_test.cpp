@@ -93,9 +93,13 @@ TEST_F(Knn, ReachesTheRecallAskedForFromEveryStart) {
 }
 
 TEST_F(Knn, PrintsOneFlatJsonObjectAndNothingElse) {
-  for (const char* index : {"exact", "fanng"}) {
-    SCOPED_TRACE(index);
-    const Outcome outcome = run({"--index", index, "--recall", "0.97", "--threads", "2", "--json"});
+  for (const char* kind : {"exact", "fanng", "fanng with edges"}) {
+    SCOPED_TRACE(kind);
+    const std::string index = std::string(kind).substr(0, 5);
+    const bool graph = index == "fanng", edges = graph && index != kind;
+    std::vector<std::string> arguments = {"--index", index, "--recall", "0.97", "--threads", "2", "--json"};
+    if (edges) arguments.insert(arguments.end(), {"--max-degree", "64"});
+    const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.status, 0);
     EXPECT_EQ(outcome.err, "");
     EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1);
@@ -105,12 +109,11 @@ TEST_F(Knn, PrintsOneFlatJsonObjectAndNothingElse) {
       EXPECT_TRUE(object.contains(number) && object[number].is_number()) << number;
     for (const char* boolean : {"recall_reached", "unit_norm"})
       EXPECT_TRUE(object.contains(boolean) && object[boolean].is_boolean()) << boolean;
-    const bool graph = std::string(index) == "fanng";
     for (const char* number :
          {"success_rate", "success_bound", "success_pairs", "success_target", "mean_degree", "max_degree", "edges_added"})
-      EXPECT_TRUE(object.contains(number) && (graph ? object[number].is_number() : object[number].is_null())) << number;
+      EXPECT_TRUE(object.contains(number) && (edges ? object[number].is_number() : object[number].is_null())) << number;
     EXPECT_TRUE(object.contains("success_reached"));
-    EXPECT_TRUE(graph ? object["success_reached"].is_boolean() : object["success_reached"].is_null());
+    EXPECT_TRUE(edges ? object["success_reached"].is_boolean() : object["success_reached"].is_null());
     EXPECT_EQ(object.at("recall_target"), 0.97);
     EXPECT_GE(object.at("recall"), graph ? 0.97 : 1.0);
     EXPECT_EQ(object.at("recall_reached"), true);
@@ -120,7 +123,7 @@ TEST_F(Knn, PrintsOneFlatJsonObjectAndNothingElse) {
     EXPECT_EQ(object.at("dimension"), kDimension);
     EXPECT_EQ(object.at("neighbors"), 10);
     EXPECT_EQ(object.at("index"), index);
-    EXPECT_EQ(object.at("start"), std::string(index) == "exact" ? "none" : "partition");
+    EXPECT_EQ(object.at("start"), graph ? "partition" : "none");
     EXPECT_EQ(object.at("threads"), 2);
     EXPECT_NE(object.at("kernel"), "");
     EXPECT_EQ(object.at("unit_norm"), true);

@@ -154,12 +154,14 @@ TEST_F(Train, PrintsTheLogWithJsonAndWritesItsFields) {
     EXPECT_EQ(record.at("epoch"), epoch);
     for (const char* name : {"recall@1", "recall@2", "recall@4", "recall@8", "nmi", "nmi_geometric", "map@r", "r_precision"})
       EXPECT_TRUE(record.at("metrics").at(name).is_number()) << name;
+    EXPECT_EQ(record.at("device"), "cpu");
     if (epoch == 0) {
       EXPECT_TRUE(record.at("training_error").is_null());
       continue;
     }
     EXPECT_TRUE(record.at("training_error").is_number());
     EXPECT_TRUE(record.at("loss").is_number());
+    EXPECT_EQ(record.at("step_losses").at("values").size(), record.at("steps"));
     EXPECT_EQ(record.at("kappa").is_number(), epoch > 1);
     EXPECT_TRUE(record.at("stage_seconds").at("steps").is_number());
     EXPECT_EQ(record.at("mining").at("triplets"), 36);
@@ -213,6 +215,49 @@ TEST_F(Train, RefusesADirectoryThatIsThereAndResumesIt) {
   EXPECT_EQ(file("run/log.jsonl"), before);
 }
 
+TEST_F(Train, AFinishedRunIsExtendedToTheBitsOfALongerOne) {
+  ASSERT_EQ(run("run", {"--epochs", "2"}).status, 0);
+  const Outcome longer = smartmine({"train", "--resume", folder_ / "run", "--epochs", "3"});
+  ASSERT_EQ(longer.status, 0) << longer.err;
+  ASSERT_EQ(run("whole", {"--epochs", "3"}).status, 0);
+  EXPECT_EQ(model("run"), model("whole"));
+  EXPECT_THAT(file("run/config.toml"), HasSubstr("epochs = 3\n"));
+  EXPECT_EQ(file("run/config.toml"), file("whole/config.toml"));
+  const Outcome shorter = smartmine({"train", "--resume", folder_ / "run", "--epochs", "2"});
+  EXPECT_EQ(shorter.status, 2);
+  EXPECT_THAT(shorter.err, HasSubstr("--epochs is 2, the run has 3"));
+}
+
+TEST_F(Train, HelpListsTheSystemsAndTheTableFitsATerminal) {
+  const std::string help = smartmine({"train", "--help"}).out;
+  for (const char* name : {"semihard", "triplet-fanng-global-adaptive", "neighbor-batch"})
+    EXPECT_THAT(help, HasSubstr(std::string("\n  ") + name + " ")) << name;
+  // `script` gives the program a terminal of 80 columns.
+  if (std::system("command -v script >/dev/null") != 0) GTEST_SKIP() << "there is no script(1) to make a terminal with";
+  std::string words;
+  for (const std::string& word : command("run")) words += " '" + word + "'";
+  const std::string typed = "stty cols 80; exec " SMARTMINE_PROGRAM + words;
+  const Outcome outcome = Process({"/bin/sh", "-c", "TERM=xterm script -q -e -c \"" + typed + "\" '" + folder_ / "typed" + "'"}).wait();
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  std::istringstream lines(file("typed"));
+  std::size_t rows = 0, drawn = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream parts(line);  // a carriage return begins the line again
+    for (std::string part; std::getline(parts, part, '\r');) {
+      const bool cleared = part.starts_with("\x1b[2K");
+      if (cleared) part = part.substr(4);
+      const bool row = part.starts_with("    ") || part.starts_with("epoch  ");
+      rows += row ? 1 : 0;
+      drawn += cleared && !row && !part.empty() ? 1 : 0;
+      if (row || cleared) {
+        EXPECT_LE(part.size(), 80U) << part;
+      }
+    }
+  }
+  EXPECT_GE(rows, 5U) << file("typed");  // a heading and four epochs
+  EXPECT_GE(drawn, 1U) << file("typed");
+}
+
 TEST_F(Train, NamesTheDifferenceWhenResumedWithOtherSettings) {
   ASSERT_EQ(run("run").status, 0);
   const std::string before = model("run");
@@ -224,6 +269,7 @@ TEST_F(Train, NamesTheDifferenceWhenResumedWithOtherSettings) {
   EXPECT_EQ(model("run"), before);
   EXPECT_EQ(smartmine({"train", "--resume", "--output", folder_ / "none"}).status, 1);
   EXPECT_EQ(smartmine({"train", "--resume"}).status, 2);
+  EXPECT_EQ(smartmine({"train", "--resume", folder_ / "run", "--output", folder_ / "other"}).status, 2);
 }
 
 TEST_F(Train, RefusesBadInputInOneLine) {

@@ -43,7 +43,8 @@ TEST(NeighborIndex, GivesTheListsOfExactSearch) {
 TEST(NeighborIndex, GivesTheListsAndTheGraphOfEveryStart) {
   const MadeRows made = clustered_unit_rows(1200, 16, 20);
   for (const Start start : {Start::kPartition, Start::kRandom}) {
-    NeighborIndex index({.kind = IndexKind::kFanng, .neighbors = 10, .start = start, .keep_graph = true, .seed = 5, .threads = 1});
+    NeighborIndex index(
+        {.kind = IndexKind::kFanng, .neighbors = 10, .for_search = true, .start = start, .keep_graph = true, .seed = 5, .threads = 1});
     const NeighborResult found = index.neighbors(made.rows());
     const FanngResult built = build_fanng(made.rows(), {.neighbors = 10, .start = start, .seed = 5, .threads = 1, .refreshable = true});
     EXPECT_TRUE(equal_lists(found.lists, built.lists));
@@ -55,7 +56,8 @@ TEST(NeighborIndex, GivesTheListsAndTheGraphOfEveryStart) {
 
 TEST(NeighborIndex, StartsFromTheGraphOfTheCallBefore) {
   const MadeRows made = clustered_unit_rows(5000, 16, 40), moved = drifted(made, 0.1);
-  NeighborIndex index({.kind = IndexKind::kFanng, .neighbors = 10, .start = Start::kPrevious, .keep_graph = true, .threads = 1});
+  NeighborIndex index(
+      {.kind = IndexKind::kFanng, .neighbors = 10, .for_search = true, .start = Start::kPrevious, .keep_graph = true, .threads = 1});
   index.neighbors(made.rows(), {.seed = 11, .device = {}});
   const NeighborResult found = index.neighbors(moved.rows(), {.seed = 12, .device = {}});
   FanngOptions options{.neighbors = 10, .seed = 11, .threads = 1, .refreshable = true};
@@ -73,7 +75,7 @@ TEST(NeighborIndex, GoesOnFromAGraphThatWasSaved) {
   const TemporaryFolder folder;
   const MadeRows made = clustered_unit_rows(5000, 16, 40), moved = drifted(made, 0.1);
   const NeighborIndexOptions options{
-      .kind = IndexKind::kFanng, .neighbors = 10, .start = Start::kPrevious, .keep_graph = true, .threads = 1};
+      .kind = IndexKind::kFanng, .neighbors = 10, .for_search = true, .start = Start::kPrevious, .keep_graph = true, .threads = 1};
   NeighborIndex index(options), other(options);
   index.neighbors(made.rows());
   index.save(folder / "kept.graph");
@@ -85,7 +87,8 @@ TEST(NeighborIndex, GoesOnFromAGraphThatWasSaved) {
 TEST(NeighborIndex, KeepsTheGraphItHasWhenACallFails) {
   const TemporaryFolder folder;
   const MadeRows made = clustered_unit_rows(500, 8, 10), fewer = clustered_unit_rows(400, 8, 10);
-  NeighborIndex index({.kind = IndexKind::kFanng, .neighbors = 5, .start = Start::kPrevious, .keep_graph = true, .threads = 1});
+  NeighborIndex index(
+      {.kind = IndexKind::kFanng, .neighbors = 5, .for_search = true, .start = Start::kPrevious, .keep_graph = true, .threads = 1});
   index.neighbors(made.rows());
   const Fanng kept = *index.graph();
   EXPECT_THAT(message_of<InvalidArgument>([&] { index.neighbors(fewer.rows()); }), AllOf(HasSubstr("500"), HasSubstr("400")));
@@ -147,12 +150,94 @@ TEST(NeighborIndex, NamesABadOption) {
                 HasSubstr("neighbors is 50"));
 }
 
+TEST(NeighborIndex, TakesTheGraphForRowsInClassesAndAllPairsForAsManyOfNoise) {
+  const MadeRows noise = test::clouds_of_rows(13'000, 64, 1, 1), classes = clustered_unit_rows(13'000, 64, 500, 0.3);
+  EXPECT_TRUE(hard_to_search(noise.rows(), 5));
+  EXPECT_FALSE(hard_to_search(classes.rows(), 5));
+  NeighborIndex index({.neighbors = 5});
+  EXPECT_EQ(index.neighbors(classes.rows()).stats.index, "fanng");
+  const NeighborResult found = index.neighbors(noise.rows());
+  EXPECT_EQ(found.stats.index, "exact");
+  EXPECT_TRUE(equal_lists(found.lists, ExactKnn({.neighbors = 5}).neighbors(noise.rows()).lists));
+  NeighborIndex graph({.kind = IndexKind::kFanng, .neighbors = 5});
+  EXPECT_EQ(graph.neighbors(noise.rows()).stats.index, "fanng") << "it was asked for";
+}
+
+TEST(HardToSearch, IsNoneOfEqualRowsAndAListOfAllOthersIs) {
+  const MadeRows equal = test::clouds_of_rows(100, 8, 1, 0), noise = test::clouds_of_rows(100, 8, 1, 1);
+  EXPECT_FALSE(hard_to_search(equal.rows(), 5));
+  EXPECT_TRUE(hard_to_search(noise.rows(), 99));
+}
+
+TEST(NeighborIndex, GivesTheSameListsWithEdgesAndWithout) {
+  const MadeRows made = clustered_unit_rows(6000, 24, 60), moved = drifted(made, 0.1);
+  NeighborIndexOptions options{
+      .kind = IndexKind::kFanng, .neighbors = 10, .edge_candidates = 10, .start = Start::kPrevious, .keep_graph = true, .threads = 1};
+  NeighborIndex lists(options);
+  options.for_search = true;
+  NeighborIndex both(options);
+  for (const MadeRows* rows : {&made, &moved, &made}) {
+    const NeighborResult alone = lists.neighbors(rows->rows()), with = both.neighbors(rows->rows());
+    EXPECT_TRUE(equal_lists(alone.lists, with.lists));
+    EXPECT_EQ(alone.stats.recall, with.stats.recall);
+    EXPECT_LT(alone.stats.distance_computations, with.stats.distance_computations);
+    EXPECT_FALSE(lists.graph()->has_edges());
+    EXPECT_TRUE(both.graph()->has_edges());
+  }
+}
+
+TEST(NeighborIndex, MakesEdgesAndASuccessRateOnlyIfTheGraphIsToBeSearched) {
+  const MadeRows made = clustered_unit_rows(6000, 24, 60);
+  NeighborIndexOptions options{.kind = IndexKind::kFanng, .neighbors = 10, .threads = 1};
+  const NeighborStats lists = NeighborIndex(options).neighbors(made.rows()).stats;
+  EXPECT_FALSE(lists.certified);
+  EXPECT_EQ(lists.success_pairs, 0U);
+  EXPECT_EQ(lists.mean_degree, 0);
+  EXPECT_TRUE(lists.recall_reached);
+  options.for_search = true;
+  const NeighborStats searched = NeighborIndex(options).neighbors(made.rows()).stats;
+  EXPECT_TRUE(searched.certified);
+  EXPECT_TRUE(searched.success_reached);
+  EXPECT_GT(searched.success_pairs, 0U);
+  EXPECT_GT(searched.distance_computations, lists.distance_computations);
+  options.for_search = false;
+  options.certify = true;
+  EXPECT_TRUE(NeighborIndex(options).neighbors(made.rows()).stats.certified);
+}
+
+TEST(NeighborIndex, MakesEdgesFromAGraphThatHasNone) {
+  const MadeRows made = clustered_unit_rows(6000, 24, 60);
+  const TemporaryFolder folder;
+  NeighborIndexOptions options{.kind = IndexKind::kFanng, .neighbors = 10, .start = Start::kPrevious, .keep_graph = true, .threads = 1};
+  NeighborIndex lists(options);
+  lists.neighbors(made.rows());
+  lists.save(folder / "lists.graph");
+  options.for_search = true;
+  NeighborIndex searched(options);
+  searched.load(folder / "lists.graph");
+  ASSERT_FALSE(searched.graph()->has_edges());
+  const NeighborStats stats = searched.neighbors(made.rows()).stats;
+  EXPECT_GT(stats.success_pairs, 0U);
+  EXPECT_GE(stats.mean_degree, 5);
+  EXPECT_TRUE(searched.graph()->has_edges());
+}
+
 TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
   const auto chosen = [](IndexKind asked, std::size_t size, std::size_t neighbors, bool device) {
-    return choose_index(asked, {.size = size, .dimension = 64, .neighbors = neighbors, .device = device});
+    return choose_index(asked, {.size = size, .dimension = 64, .neighbors = neighbors, .device = device, .hard = false});
   };
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 2, 1, false), IndexKind::kExact);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1000, 100, false), IndexKind::kExact);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 20'000, 100, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 11'000, 10, false), IndexKind::kExact);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 11'000, 100, false), IndexKind::kFanng);
+  const auto chosen_for_noise = [](std::size_t size, std::size_t neighbors) {
+    return choose_index(IndexKind::kAutomatic, {.size = size, .dimension = 64, .neighbors = neighbors, .device = false, .hard = true});
+  };
+  EXPECT_EQ(chosen_for_noise(19'000, 100), IndexKind::kExact);
+  EXPECT_EQ(chosen_for_noise(21'000, 100), IndexKind::kFanng);
+  EXPECT_EQ(chosen_for_noise(21'000, 10), IndexKind::kExact);
+  EXPECT_EQ(chosen_for_noise(31'000, 10), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, false), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, true), IndexKind::kDevice);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'001, 100, true), IndexKind::kFanng);

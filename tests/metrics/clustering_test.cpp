@@ -187,6 +187,15 @@ TEST(KMeans, ManyCentresCloserTogetherThanRoundingTellsAreStillToldApart) {
   expect_sound(points, result);
 }
 
+TEST(KMeans, CentresThatBytesDoNotTellApartAreStillToldApart) {
+  // One row far away makes the steps of a byte wider than all the rest is, so that some 300 centres look alike.
+  Points points = test::grouped_points(3000, 32, 300, 0.05);
+  for (std::size_t j = 0; j < points.dimension; ++j) points.values[j] = 5000.0F;
+  const KMeansResult result = k_means(points.rows(), {.clusters = 300, .restarts = 1});
+  expect_sound(points, result);
+  EXPECT_EQ(result.clusters, 300U);
+}
+
 TEST(KMeans, StartsFromRowsOfAllPlaces) {
   Points points{std::vector<float>(6000 * 8), 8};
   for (std::size_t i = 0; i < points.size(); ++i) {

@@ -10,11 +10,15 @@
 #include <string>
 
 #include "core/made_files.h"
+#include "model/made_pickle.h"
 #include "smartmine/core/error.h"
 
 namespace smartmine {
 namespace {
 
+using test::length_of;
+using test::old_file;
+using test::Pickle;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -182,43 +186,6 @@ TEST_F(Weights, AFailedWriteLeavesTheEarlierFile) {
   EXPECT_EQ(testing::contents(path("x")), before);
 }
 
-/// Writes pickles as Python's torch.save does, opcode by opcode.
-class Pickle {
- public:
-  Pickle() { bytes = "\x80\x02"; }
-  Pickle& raw(const std::string& more) { return bytes += more, *this; }
-  Pickle& text(const std::string& value) {
-    const auto length = static_cast<std::uint32_t>(value.size());
-    bytes += 'X' + std::string(reinterpret_cast<const char*>(&length), 4) + value;
-    return *this;
-  }
-  Pickle& integer(std::int32_t value) {
-    bytes += 'J' + std::string(reinterpret_cast<const char*>(&value), 4);
-    return *this;
-  }
-  Pickle& global(const std::string& module, const std::string& name) { return raw("c" + module + "\n" + name + "\n"); }
-  Pickle& ordered_dict() { return global("collections", "OrderedDict").raw(")R"); }
-  Pickle& integers(const std::vector<std::int32_t>& values) {
-    raw("(");
-    for (const auto value : values) integer(value);
-    return raw("t");
-  }
-  Pickle& tensor(const std::string& storage, const std::string& key, std::int32_t elements, std::int32_t offset,
-                 const std::vector<std::int32_t>& shape, const std::vector<std::int32_t>& strides) {
-    global("torch._utils", "_rebuild_tensor_v2")
-        .raw("((")
-        .text("storage")
-        .global("torch", storage)
-        .text(key)
-        .text("cpu")
-        .integer(elements)
-        .raw("tQ");
-    integer(offset).integers(shape).integers(strides).raw("\x89").ordered_dict().raw("tR");
-    return *this;
-  }
-  std::string bytes;
-};
-
 class Checkpoint : public Weights {
  protected:
   std::filesystem::path archive(const std::string& pickle, const std::map<std::string, std::string>& storages) const {
@@ -305,18 +272,6 @@ TEST_F(Checkpoint, RefusesArchivesThatAreDamaged) {
               ThrowsMessage<IoError>(AllOf(HasSubstr("cut.pt"), Not(HasSubstr("\n")))));
   EXPECT_THAT([&] { read_weights(write("pk.pt", "PK")); }, ThrowsMessage<IoError>(HasSubstr("pk.pt")));
 }
-
-/// What torch.save wrote before PyTorch 1.6, by hand: five pickles and the storages.
-std::string old_file(const std::string& state, const std::string& keys, const std::string& storages) {
-  const std::string magic(
-      "\x80\x02\x8a\nl\xfc\x9c"
-      "F\xf9 j\xa8P\x19.",
-      15);
-  const std::string version("\x80\x02M\xe9\x03.", 6);
-  const std::string machine = Pickle().raw("}").text("little_endian").raw("\x88s.").bytes;
-  return magic + version + machine + state + keys + storages;
-}
-std::string length_of(std::int64_t elements) { return {reinterpret_cast<const char*>(&elements), sizeof elements}; }
 
 TEST_F(Checkpoint, ReadsTheFormatBeforeZip) {
   // As PyTorch 0.1 wrote parameters: a Parameter made of a tensor, with attributes.

@@ -171,9 +171,11 @@ TEST(Configs, AreResumedWithOtherValuesOnlyWhereNothingComputedChanges) {
   EXPECT_EQ(resumed.compute.threads, 3);
   EXPECT_EQ(resumed.compute.device, "cpu");
   EXPECT_EQ(resumed.schedule.learning_rate, 0.1);
-  const std::vector<GivenSetting> other = {{"epochs", "9"}, {"seed", "2"}};
+  const std::vector<GivenSetting> other = {{"epochs", "7"}, {"seed", "2"}};
   EXPECT_THAT([&] { resumed_config(saved, other); },
-              ThrowsMessage<InvalidArgument>("--epochs is 9, the run has 8; --seed is 2, the run has 1"));
+              ThrowsMessage<InvalidArgument>("--epochs is 7, the run has 8; --seed is 2, the run has 1"));
+  const std::vector<GivenSetting> longer = {{"epochs", "9"}};
+  EXPECT_EQ(resumed_config(saved, longer).schedule.epochs, 9);
 }
 
 TEST(Configs, KnowWhatASettingChanges) {

@@ -96,10 +96,20 @@ TEST(EpochRecords, SurviveTheirLine) {
   record.stage_seconds["steps"] = 0.25;
   record.metrics = RetrievalMetrics{.split = "test", .recall_at_1 = 0.5};
   record.notes = {"a \"note\""};
+  record.device = "cpu";
+  record.step_losses = StepLosses::of(1001);
+  for (std::size_t step = 0; step < 4; ++step)
+    record.step_losses->add(step, step == 3 ? std::nan("") : 1.23456 * static_cast<double>(step));
   const std::string line = to_json_line(record);
   const EpochRecord read = parse_record(line);
   EXPECT_EQ(to_json_line(read), line);
   EXPECT_EQ(read.loss_sum, record.loss_sum);
+  EXPECT_EQ(read.device, "cpu");
+  EXPECT_EQ(read.step_losses->every, 3U);  // of 1001 steps at most 500
+  ASSERT_EQ(read.step_losses->values.size(), 2U);
+  EXPECT_EQ(read.step_losses->values[0], 0);
+  EXPECT_TRUE(std::isnan(read.step_losses->values[1]));
+  EXPECT_EQ(StepLosses::of(500).every, 1U);
   EXPECT_EQ(read.mining->mined, 4U);
   EXPECT_EQ(read.kappa_reason, "because");
   EXPECT_EQ(read.grouping->copies_left_out, 3U);

@@ -20,17 +20,19 @@ enum class Start {
   kPrevious,   ///< A graph of earlier, slightly different embeddings of the same points.
 };
 
-/// Up to so many points the success rate of a graph is brought to its target unasked.
+/// Up to so many points the success rate of a graph that is to be searched is brought to its target unasked.
 inline constexpr std::size_t kCertifiedUnasked = 32768;
 
 /// Options for building a FANNG and the neighbour lists of its points; names in brackets are the paper's.
 struct FanngOptions {
-  std::size_t neighbors = 100;        ///< Length of each list (k); from 1 to the number of rows minus 1.
-  double recall_target = 0.98;        ///< Sampled recall the lists must reach; the work goes on until they do. (0, 1].
-  double success_target = 0.98;       ///< Traverse-add stops here, measured on fresh random pairs [98 %]. (0, 1).
-  bool certify = false;               ///< Go on until success_target is reached also where that takes longer than the lists: over
-                                      ///< kCertifiedUnasked points. Otherwise such a graph is what the lists give, and its success rate is
-                                      ///< measured and reported.
+  std::size_t neighbors = 100;   ///< Length of each list (k); from 1 to the number of rows minus 1.
+  double recall_target = 0.98;   ///< Sampled recall the lists must reach; the work goes on until they do. (0, 1].
+  double success_target = 0.98;  ///< Traverse-add stops here, measured on fresh random pairs [98 %]. (0, 1).
+  bool certify = false;          ///< Go on until success_target is reached also where that takes longer than the lists: over
+                                 ///< kCertifiedUnasked points. Otherwise such a graph is what the lists give, and its success rate is
+                                 ///< measured and reported.
+  bool for_search = true;  ///< The graph is to be searched: its success rate is brought to the target unasked where that is quick. False,
+                           ///< and neither `certify` nor Start::kRandom: lists alone; the graph then has no edges and no success rate.
   std::uint32_t max_degree = 64;      ///< Most edges kept a vertex, shortest first. From 4 to 1024.
   std::uint32_t edge_candidates = 0;  ///< Nearest neighbours of a vertex considered for its edges, at least the list; 0: as many as
                                       ///< certifying takes, or the list. More let descents succeed more often. At most 4096.
@@ -65,6 +67,8 @@ class Fanng {
 
   std::size_t size() const { return offsets_.empty() ? 0 : offsets_.size() - 1; }
   std::size_t dimension() const { return dimension_; }
+  /// False: lists alone were wanted when it was built, and it serves to start from only.
+  bool has_edges() const { return !edges_.empty(); }
   /// Ends of the edges of `vertex`, shortest first.
   std::span<const std::uint32_t> edges(std::size_t vertex) const {
     return {edges_.data() + offsets_[vertex], edges_.data() + offsets_[vertex + 1]};

@@ -16,7 +16,7 @@ namespace smartmine {
 
 /// How lists are found.
 enum class IndexKind {
-  kAutomatic,  ///< The fastest of the others: see choose_index.
+  kAutomatic,  ///< The fastest of the others, as far as size and a sample tell: see choose_index.
   kExact,      ///< Every pair is looked at: on a device where a search is given for one, else on the CPU.
   kFanng,      ///< Through a graph on the CPU, which looks at few.
   kDevice,     ///< Every pair on the device; refused where no search is given.
@@ -31,11 +31,12 @@ struct NeighborIndexOptions {
   std::size_t neighbors = 100;        ///< Length of each list (k); from 1 to the number of rows minus 1.
   double recall_target = 0.98;        ///< Sampled recall the lists must reach. (0, 1].
   double success_target = 0.98;       ///< Success rate of descents through a graph. (0, 1).
-  bool certify = false;               ///< Pursue the success rate also where that takes longer than the lists.
+  bool certify = false;               ///< Pursue the success rate of the graph however long it takes. Lists do not depend on it.
+  bool for_search = false;            ///< The graph is to be searched: make its edges. False: only if `certify` or Start::kRandom ask.
   std::uint32_t max_degree = 64;      ///< Most edges kept a vertex. From 4 to 1024.
   std::uint32_t edge_candidates = 0;  ///< Neighbours considered for edges; 0: as many as needed. At most 4096.
   Start start = Start::kPartition;    ///< What a graph is built from. kPrevious: the one kept, where there is one; else a partition.
-  bool keep_graph = false;            ///< Keep the graph, in a form that kPrevious can begin with, to be saved or started from.
+  bool keep_graph = false;            ///< Keep the graph, with edges or without, in a form that kPrevious can begin with.
   std::uint64_t seed = 1;             ///< Of calls that name none.
   unsigned threads = 0;               ///< 0: all cores. Never changes the result.
   std::size_t recall_sample = 1000;   ///< Points whose lists are compared with exact search. At least 1.
@@ -79,6 +80,8 @@ class NeighborIndex {
   void forget() { graph_.reset(); }
 
  private:
+  IndexKind chosen_for(const Rows& rows, bool device) const;
+
   NeighborIndexOptions options_;
   std::optional<Fanng> graph_;
 };
@@ -94,9 +97,14 @@ struct IndexTask {
   std::size_t dimension = 0;
   std::size_t neighbors = 0;
   bool device = false;  ///< A search is given for one.
+  bool hard = false;    ///< Rows lie about equally far from each other, as noise does, so that a graph gains little: see hard_to_search.
 };
 
 /// How lists are found when `asked` for: never kAutomatic. The only place that chooses, with the measurements it rests on.
 IndexKind choose_index(IndexKind asked, const IndexTask& task);
+
+/// Whether the last of a list of `neighbors` is more than about half as far as rows are on average, squared, judged by a few points. The
+/// rows must be finite.
+bool hard_to_search(const Rows& rows, std::size_t neighbors);
 
 }  // namespace smartmine

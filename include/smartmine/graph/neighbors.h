@@ -57,7 +57,7 @@ struct NeighborStats {
   double success_rate = 0;                      ///< Share of fresh random pairs that descend to their target (fanng).
   double success_bound = 0;                     ///< Lower 95 % confidence bound of that share.
   double success_target = 0;                    ///< What was asked for (fanng).
-  std::size_t success_pairs = 0;                ///< Fresh pairs it was measured on.
+  std::size_t success_pairs = 0;                ///< Fresh pairs it was measured on; 0: lists alone were wanted, or there is no graph.
   bool success_reached = true;                  ///< The bound is at least the target.
   bool certified = false;                       ///< The success rate was pursued, as far as the other options let it (fanng).
   double mean_degree = 0;                       ///< Edges a vertex (fanng).

@@ -89,7 +89,7 @@ struct MiningOptions {
   double hub_limit = 0;                       ///< An image is the negative at most so many times the mean. 0: no limit.
   double duplicate_distance = 0;              ///< Negatives nearer (squared) than this are copies and never mined. 0: those at distance 0.
   std::int64_t memory_neighbors = 32;         ///< Nearest images of each of a batch that systems that remember compare it with.
-  std::optional<std::int64_t> warmup_epochs;  ///< Random triplets before mining starts; 2 as in the paper, 1 if the trunk starts untrained.
+  std::optional<std::int64_t> warmup_epochs;  ///< Random triplets before mining starts; 2 as in the paper, 1 from random weights.
   std::string index = "auto";                 ///< auto, exact or fanng.
   std::string graph_start = "auto";           ///< Of every epoch's graph: previous, partition, or random as in the paper; auto: previous.
   double success_rate = 0.98;                 ///< Of walks along the graph, where it is brought to one.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -72,15 +73,27 @@ struct BatchLook {
   std::vector<Together> together = {};
 };
 
-/// What happened in an epoch. Epoch 0 is the untrained network: nothing but metrics.
+/// The loss step by step: that of every `every`-th step, in four digits; not a number where a step was skipped.
+struct StepLosses {
+  static constexpr std::size_t kMost = 500;
+  std::size_t every = 1;
+  std::vector<double> values;
+  /// For an epoch of so many steps.
+  static StepLosses of(std::size_t steps) { return {.every = std::max<std::size_t>(1, (steps + kMost - 1) / kMost), .values = {}}; }
+  void add(std::size_t step, double loss);
+};
+
+/// What happened in an epoch. Epoch 0 is the network before training: nothing but metrics.
 struct EpochRecord {
   std::int64_t epoch = 0;
+  std::string device;  ///< That it ran on: "cpu" or "cuda"; empty in older logs.
   std::int64_t steps = 0;
   std::int64_t skipped_steps = 0;  ///< Of `steps`, those whose loss was not finite.
   std::int64_t images = 0;         ///< Through the network in training.
   std::int64_t active = 0;         ///< Terms of the loss that were above 0.
   std::int64_t terms = 0;
-  double loss_sum = 0;                           ///< Over the steps that were not skipped.
+  double loss_sum = 0;  ///< Over the steps that were not skipped.
+  std::optional<StepLosses> step_losses;
   std::map<std::string, double> loss_part_sums;  ///< Likewise, of what the loss is the sum of; empty: it is one piece.
   std::optional<DistanceCounts> distances;       ///< Of systems with triplets, likewise.
   double spread = 0;                   ///< At its end, of a batch: mean squared distance of embeddings to their mean; 0: all alike.

@@ -57,7 +57,7 @@ class Trainer {
   const std::vector<std::string>& notes() const;
   std::int64_t epochs_done() const;
 
-  /// Trains to the last epoch; `on_epoch` sees each record once it is in the log, that of the untrained network (epoch 0) first.
+  /// Trains to the last epoch; `on_epoch` sees each record once it is in the log, that of the network before training (epoch 0) first.
   /// If `progress` cancels, the step under way is finished, everything is saved, and Cancelled is thrown. Throws TrainingStopped if a guard
   /// gives up.
   /// `until`: stops after that epoch instead; the next call goes on.

@@ -6,6 +6,7 @@ import { duration, kindShare, kTripletKinds, lossParts, metric, metricName, perc
 import { h, type Child } from '../dom';
 import type { State } from '../state';
 import { nothing, section, type Section } from './section';
+import { hasSteps, smoothingControl, stepPanel } from './steps';
 
 const has = (state: State, pick: (epoch: Epoch) => number | null): boolean => state.runs.some((run) => run.epochs.some((epoch) => pick(epoch) !== null));
 
@@ -43,7 +44,7 @@ export function training(state: State): Section {
     of('loss', 'Loss', 'number', (epoch) => epoch.loss, 'Mean over the steps'),
     ...(parts.length > 1 ? parts.map((part) => of(`loss-${part}`, `Loss: ${part}`, 'number', (epoch) => epoch.loss_parts[part] ?? null, 'Part of the loss')) : []),
   ];
-  return section('training', 'Training', 'How hard the triplets were, what was done about it, and the loss.', [], panels.some((panel) => panel) ? h('div.grid.pairs', {}, ...panels.map((panel) => panel?.element)) : nothing('No epoch of training has been logged yet.'));
+  return section('training', 'Training', 'How hard the triplets were, what was done about it, and the loss.', [smoothingControl(state)], panels.some((panel) => panel) ? h('div', {}, h('div.grid.pairs', {}, ...panels.map((panel) => panel?.element)), hasSteps(state) ? grid(stepPanel(state)) : null) : nothing('No epoch of training has been logged yet.'));
 }
 
 export function mining(state: State): Section {
