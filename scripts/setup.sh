@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build ccache libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
-  libjpeg-dev libpng-dev zlib1g-dev libtorch-dev libopenblas0-openmp)  # LibTorch is slow with the reference BLAS
+  libjpeg-dev libpng-dev zlib1g-dev libtorch-dev libgloo-dev libopenblas0-openmp)  # LibTorch is slow with the reference BLAS
 # The report page is built by npm, from Debian or from elsewhere.
 command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
 python=no

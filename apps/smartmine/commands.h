@@ -8,6 +8,11 @@ namespace smartmine::app {
 /// What the chosen subcommand does once the whole command line has been read.
 using Work = std::function<void()>;
 
+/// The work was done by other processes, which have said what there is to say: this one ends with their status.
+struct Ended {
+  int status = 0;
+};
+
 /// Each adds one subcommand to the program and, if it is the one chosen, puts what it does into `work`.
 void add_knn(CLI::App& program, Work& work);
 void add_mine(CLI::App& program, Work& work);

@@ -22,6 +22,7 @@ constexpr std::size_t kNarrowestBar = 8;
 constexpr std::size_t kUsualColumns = 80;
 constexpr std::string_view kClearLine = "\r\x1b[2K";
 
+std::string speaker = "smartmine";
 bool line_open = false;  // a progress line stands on the terminal and other words must not follow it
 
 bool on_a_terminal() {
@@ -55,6 +56,8 @@ std::size_t percent(const ProgressEvent& event) {
 
 }  // namespace
 
+void speak_as(const std::string& name) { speaker = fmt::format("smartmine: {}", name); }
+
 std::size_t output_columns() {
   winsize size{};
   if (isatty(STDOUT_FILENO) == 0) return std::numeric_limits<std::size_t>::max();
@@ -64,7 +67,7 @@ std::size_t output_columns() {
 void warn(std::string_view message) {
   clear_line();
   // One call, so that lines of several programs do not mix.
-  const std::string line = fmt::format("smartmine: {}\n", message);
+  const std::string line = fmt::format("{}: {}\n", speaker, message);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

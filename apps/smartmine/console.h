@@ -22,6 +22,9 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
+/// What lines on stderr begin with, behind the program's name: which of several processes it is.
+void speak_as(const std::string& name);
+
 /// One line on stderr that begins with the program's name.
 void warn(std::string_view message);
 

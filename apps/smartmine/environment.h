@@ -17,6 +17,9 @@ inline bool prepare_environment() {
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) set("GOMP_SPINCOUNT", "10000");
   // LibTorch's oneDNN takes AMX where the processor has it, also in virtual machines that do not let it, and dies of it.
   set("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16");
+  // What goes wrong between ranks is said once, by us.
+  set("GLOG_minloglevel", "3");
+  set("TORCH_CPP_LOG_LEVEL", "FATAL");
   return changed;
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <bit>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "smartmine/core/npy.h"
 #include "smartmine/core/output_file.h"
 #include "smartmine/core/vector_files.h"
+#include "torch_part.h"
 
 namespace smartmine::app {
 namespace {
@@ -21,6 +23,7 @@ struct KnnArguments {
   std::string embeddings;
   std::string output;
   NeighborArguments neighbors;
+  RankArguments ranks;
   bool json = false;
   bool quiet = false;
 
@@ -57,15 +60,33 @@ void write(const KnnArguments& arguments, const NeighborRun& run) {
   commit_all({ids, distances});
 }
 
-void run_knn(const KnnArguments& arguments) {
-  check(arguments);
+/// What must be the same for all who share the work.
+std::string description_of(const KnnArguments& arguments, const Rows& rows) {
+  std::uint64_t digest = 0;
+  const std::size_t count = rows.size() * rows.dimension();
+  for (std::size_t i = 0; i < count; ++i) digest = (digest ^ std::bit_cast<std::uint32_t>(rows.data()[i])) * 0x9e3779b97f4a7c15ULL + i;
+  const NeighborIndexOptions& options = arguments.neighbors.options;
+  return fmt::format(
+      "{} rows of dimension {}\ndigest {:016x}\nindex {}, start {}\n{} neighbours, recall {}, success {}{}, degree {}, {} {}\n",
+      rows.size(), rows.dimension(), digest, arguments.neighbors.index, arguments.neighbors.start, options.neighbors, options.recall_target,
+      options.success_target, options.certify ? " certified" : "", options.max_degree, options.edge_candidates, options.seed);
+}
+
+void run_knn(KnnArguments arguments, const RankPlace& place) {
   auto begin = std::chrono::steady_clock::now();
   const Embeddings embeddings = read_embeddings(arguments.embeddings);
   double read_seconds = seconds_since(begin);
   stop_if_interrupted();
 
-  ProgressDisplay display(arguments.quiet || arguments.json);
-  const NeighborRun run = find_neighbors(arguments.neighbors, embeddings.rows(), arguments.embeddings, display.callback());
+  ProgressDisplay display(arguments.quiet || arguments.json || !place.first);
+  Progress progress = display.callback();
+  if (place.team != nullptr) {
+    place.expect_same("rows or options", description_of(arguments, embeddings.rows()));
+    progress = place.watched(progress);
+    if (arguments.neighbors.options.threads == 0) arguments.neighbors.options.threads = place.threads;
+  }
+  const NeighborRun run = find_neighbors(arguments.neighbors, embeddings.rows(), arguments.embeddings, progress, place.team);
+  if (!place.first) return;
   read_seconds += run.read_graph_seconds;
   display.finish();
 
@@ -84,6 +105,13 @@ void run_knn(const KnnArguments& arguments) {
   }
 }
 
+void run_knn(const KnnArguments& arguments) {
+  check(arguments);
+  if (!arguments.ranks.several()) return run_knn(arguments, {});
+  if (torch_part() == nullptr) throw UsageError("--ranks needs a smartmine that was built with LibTorch, through which ranks talk");
+  torch_part()->share_work(arguments.ranks, [&](const RankPlace& place) { run_knn(arguments, place); });
+}
+
 }  // namespace
 
 void add_knn(CLI::App& program, Work& work) {
@@ -96,6 +124,7 @@ void add_knn(CLI::App& program, Work& work) {
       ->required()
       ->type_name("PREFIX");
   arguments->neighbors.add_to(command);
+  arguments->ranks.add_to(command);
   command.add_flag("--json", arguments->json, "Print what it cost and reached as one JSON object, and nothing else");
   command.add_flag("--quiet", arguments->quiet, "Print warnings and errors only");
   command.footer(

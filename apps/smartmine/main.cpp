@@ -129,12 +129,14 @@ int main(int argc, char** argv) {
   } catch (const app::UsageError& error) {
     app::warn(error.what());
     return app::kUsage;
+  } catch (const app::Ended& ended) {
+    return ended.status;
   } catch (const app::Interrupted& error) {
     app::warn(error.what());
-    return app::kSignalBase + app::interrupt_signal();
+    return app::kSignalBase + (app::interrupt_signal() == 0 ? SIGINT : app::interrupt_signal());
   } catch (const smartmine::Cancelled&) {
     app::warn("stopped; nothing was written");
-    return app::kSignalBase + app::interrupt_signal();
+    return app::kSignalBase + (app::interrupt_signal() == 0 ? SIGINT : app::interrupt_signal());
   } catch (const std::bad_alloc&) {
     app::warn("not enough memory");
     return app::kFailure;

@@ -130,7 +130,8 @@ void NeighborArguments::check() const {
   }
 }
 
-NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress) {
+NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress,
+                           const Team* team) {
   if (rows.size() < 2) throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", source));
   if (arguments.options.neighbors >= rows.size())
     throw UsageError(fmt::format("--neighbors is {}; with the {} rows of {} it must be from 1 to {}", arguments.options.neighbors,
@@ -150,7 +151,8 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
     run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     stop_if_interrupted();
   }
-  NeighborResult result = search_rows(rows, source, [&] { return run.index.neighbors(rows, progress); });
+  NeighborResult result =
+      search_rows(rows, source, [&] { return run.index.neighbors(rows, {.seed = {}, .device = {}, .team = team}, progress); });
   run.lists = std::move(result.lists);
   run.stats = std::move(result.stats);
   run.start = run.stats.index != "fanng" ? "none" : arguments.start.empty() ? "partition" : arguments.start;

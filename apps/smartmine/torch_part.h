@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "commands.h"
+#include "rank_arguments.h"
 #include "smartmine/core/progress.h"
 #include "smartmine/core/vector_files.h"
 
@@ -29,6 +31,8 @@ struct TorchPart {
   void (*add_embed)(CLI::App& program, Work& work);
   /// The test images of a run (or its validation classes, if that is what it measured), embedded by its last good checkpoint.
   EmbeddedRun (*embed_run)(const std::string& directory, const std::string& device, unsigned threads, const Progress& progress);
+  /// Does work together with other processes, as asked for or as the environment says.
+  void (*share_work)(const RankArguments& arguments, const std::function<void(const RankPlace& place)>& work);
   /// What can be trained on, in words.
   std::string (*devices)();
 };

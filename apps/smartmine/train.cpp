@@ -15,12 +15,14 @@
 #include "interrupt.h"
 #include "mined_summary.h"
 #include "option_checks.h"
+#include "ranks.h"
 #include "report_page.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/run/backbone_traits.h"
 #include "smartmine/run/system_traits.h"
 #include "smartmine/train/choose.h"
 #include "smartmine/train/cost.h"
+#include "smartmine/train/shared_run.h"
 #include "train_settings.h"
 
 namespace smartmine::app {
@@ -29,7 +31,9 @@ namespace {
 struct TrainArguments {
   RunConfig config;
   std::string output;
-  std::string resumed;  // a directory, where --resume names it
+  RankArguments ranks;
+  std::string resumed;            // a directory, or auto: the one of --output, which is begun if there is none
+  std::int64_t saved_epochs = 0;  // of a resumed run, as it was
   bool resume = false;
   bool report = false;
   bool json = false;
@@ -182,7 +186,7 @@ RunConfig settings_of(const CLI::App& command) {
 }
 
 /// Finds out on held-out classes what to train with, and says what it does.
-Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& display, bool table) {
+Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& display, bool table, const std::shared_ptr<Ranks>& ranks) {
   ChoiceEvents events;
   if (table) {
     events.on_begin = [&](const Choice& choice) {
@@ -199,13 +203,24 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
           trial.score));
     };
   }
-  const Choice choice = choose_settings(config, run, events, display.callback());
+  const Choice choice = choose_settings(config, run, events, display.callback(), ranks);
   display.finish();
   if (table) print(fmt::format("\nChosen: {}.\n\n", choice.reason));
   return choice;
 }
 
-void train(TrainArguments& arguments, const CLI::App& command) {
+/// The settings of the command line, looked at before anything is begun.
+void prepare(TrainArguments& arguments, const CLI::App& command) {
+  const bool automatic = arguments.resumed == "auto";
+  if (!automatic) {
+    if (!arguments.resumed.empty() && !arguments.output.empty() && arguments.resumed != arguments.output)
+      throw UsageError("--resume and --output name two directories; name the run to go on with once");
+    if (!arguments.resumed.empty()) arguments.output = arguments.resumed;
+  }
+  if (automatic && arguments.output.empty()) throw UsageError("--resume auto needs --output, the directory of the run");
+  if (arguments.resume && arguments.output.empty())
+    throw UsageError("--resume needs the directory of the run to go on with: --resume RUN_DIR");
+  arguments.resume = arguments.resume && !automatic;  // whether there is something to go on with is seen later
   if (!arguments.resume) {
     try {
       arguments.config = settings_of(command);
@@ -214,12 +229,6 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     }
   }
   if (arguments.report) read_page("");  // better now than later
-  if (!arguments.resumed.empty() && !arguments.output.empty() && arguments.resumed != arguments.output)
-    throw UsageError("--resume and --output name two directories; name the run to go on with once");
-  if (!arguments.resumed.empty()) arguments.output = arguments.resumed;
-  if (arguments.resume && arguments.output.empty())
-    throw UsageError("--resume needs the directory of the run to go on with: --resume RUN_DIR");
-  std::optional<RunDirectory> run;
   try {
     arguments.config.validate();
     find_traits(arguments.config.system.name);
@@ -227,37 +236,71 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     // A resumed run brings its own settings; those given are looked at beside them.
     if (!arguments.resume || command.count("--dataset") > 0) throw UsageError(fmt::format("--{}", error.what()));
   }
-  ProgressDisplay display(arguments.quiet || arguments.json);
-  std::unique_ptr<Trainer> trainer;
-  if (arguments.resume) {
-    run = RunDirectory::open(arguments.output);
-    try {
-      arguments.config = resumed_config(read_config(run->config_path()), given_settings(command));
-    } catch (const InvalidArgument& error) {
-      throw UsageError(fmt::format("{} cannot be resumed with other settings: {}", run->path().string(), error.what()));
-    }
-  } else {
-    if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();
-    run = RunDirectory::create(arguments.output, arguments.config.resolved());
-  }
-  if (!arguments.resume && !arguments.config.choosing.budget.empty() && arguments.config.resolved().choosing.choose == "off") {
-    run->remove_if_unused();
+  if (!arguments.resume && !arguments.config.choosing.budget.empty() && arguments.config.resolved().choosing.choose == "off")
     throw UsageError("--budget is for a training that is chosen; without --choose on, give --epochs instead");
+}
+
+/// Whether a run has been begun there.
+bool is_begun(const std::string& output) {
+  std::error_code none;
+  return std::filesystem::exists(std::filesystem::path(output) / "config.toml", none);
+}
+
+/// The run's directory, new or to go on with, and in `arguments` the settings that it has. Rank 0 sees to it, and tells the others.
+RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks* ranks) {
+  if (arguments.resumed == "auto") {
+    const bool begun = (ranks == nullptr || ranks->is_first()) && is_begun(arguments.output);
+    arguments.resume = ranks == nullptr ? begun : ranks->broadcast(begun ? "begun" : "") == "begun";
   }
-  const bool table = !arguments.json && !arguments.quiet;
+  const auto given = given_settings(command);
+  if (ranks != nullptr && arguments.resume) {
+    std::string lines;
+    for (const GivenSetting& each : given)
+      if (changes_of(each.first) != Changes::kNothing) lines += fmt::format("{} = {}\n", each.first, each.second);
+    ranks->expect_same("settings", lines);
+  }
+  if (ranks != nullptr && !arguments.resume) {
+    if (!arguments.config.compute.shards) arguments.config.compute.shards = ranks->size();
+    ranks->expect_same("settings", settings_of_all_ranks(arguments.config.resolved()));
+  }
+  RunDirectory run = open_shared(ranks, [&] {
+    if (arguments.resume) return RunDirectory::open(arguments.output);
+    if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();
+    return RunDirectory::create(arguments.output, arguments.config.resolved());
+  });
+  if (!arguments.resume) return run;
+  try {
+    RunConfig saved;
+    if (ranks == nullptr || ranks->is_first()) saved = read_config(run.config_path());
+    if (ranks != nullptr) set_from_toml(saved, ranks->broadcast(to_toml(saved)));
+    arguments.saved_epochs = saved.schedule.epochs;
+    arguments.config = resumed_config(saved, given);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(fmt::format("{} cannot be resumed with other settings: {}", run.path().string(), error.what()));
+  }
+  return run;
+}
+
+void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std::shared_ptr<Ranks>& ranks) {
+  const bool speaks = !ranks || ranks->is_first();
+  ProgressDisplay display(arguments.quiet || arguments.json || !speaks);
+  std::unique_ptr<Trainer> trainer;
+  std::optional<RunDirectory> run = open_run(arguments, command, ranks.get());
+  const bool table = !arguments.json && !arguments.quiet && speaks;
+  arguments.report = arguments.report && speaks;
   const std::int64_t done = run->log().empty() ? 0 : run->log().back().epoch, planned = arguments.config.schedule.epochs;
-  const bool longer = arguments.resume && planned > read_config(run->config_path()).schedule.epochs;
+  const bool longer = arguments.resume && planned > arguments.saved_epochs;
   std::optional<Choice> choice;
   try {
-    if (!arguments.quiet && done < planned) warn_of_hours(arguments.config, done);
+    if (!arguments.quiet && speaks && done < planned) warn_of_hours(arguments.config, done);
     if (arguments.config.resolved().choosing.choose == "on") {
-      choice = choose(arguments.config, *run, display, table);
+      choice = choose(arguments.config, *run, display, table, ranks);
       arguments.config = chosen_config(arguments.config, *choice);
       // What a finished run was told to do beyond its choice stays.
       if (longer || (arguments.resume && done >= choice->epochs && planned > done)) arguments.config.schedule.epochs = planned;
     }
     if (choice || longer) run->change_config(arguments.config);
-    trainer = std::make_unique<Trainer>(arguments.config, *run, display.callback());
+    trainer = std::make_unique<Trainer>(arguments.config, *run, display.callback(), ranks);
   } catch (const Cancelled&) {
     display.finish();
     if (!arguments.resume) run->remove_if_unused();
@@ -269,7 +312,8 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     throw;
   }
   display.finish();
-  for (const std::string& note : trainer->notes()) warn("note: " + note);
+  if (speaks)
+    for (const std::string& note : trainer->notes()) warn("note: " + note);
   const EpochTable lines;
   display.expect(rest_of(*run, arguments.config.schedule.epochs));
   if (table) {
@@ -286,6 +330,7 @@ void train(TrainArguments& arguments, const CLI::App& command) {
     trainer->run([&](const EpochRecord& record) {
       display.finish();
       page.draw(true, false);
+      if (!speaks) return;
       for (const std::string& note : record.notes) warn(fmt::format("note: epoch {}: {}", record.epoch, note));
       if (arguments.json) print(to_json_line(record) + "\n");
       if (table) print(lines.line(record));
@@ -298,11 +343,18 @@ void train(TrainArguments& arguments, const CLI::App& command) {
   }
   display.expect({});
   std::optional<EpochRecord> kept;
-  if (choice) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
+  if (choice && speaks) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
   page.draw(false, true, display.callback());
   display.finish();
   if (table) print(summary(*run, kept));
   if (table && arguments.report) print(fmt::format("  the report is {}\n", page.path().string()));
+}
+
+void train(TrainArguments& arguments, const CLI::App& command) {
+  prepare(arguments, command);
+  start_ranks(arguments.ranks);
+  const std::shared_ptr<Ranks> ranks = join_ranks(arguments.ranks);
+  run_as_rank(ranks, [&] { train_as_rank(arguments, command, ranks); });
 }
 
 /// For the help.
@@ -324,9 +376,11 @@ void add_train(CLI::App& program, Work& work) {
       ->type_name("RUN_DIR");
   command
       .add_option("--resume", arguments->resumed,
-                  "Go on with this run, or the one in --output, from its last checkpoint, with its settings; more --epochs make it longer")
+                  "Go on with this run, or the one in --output, from its last checkpoint, with its settings; more --epochs make it longer; "
+                  "auto: begin the one in --output if there is none")
       ->type_name("RUN_DIR")
       ->expected(0, 1);
+  arguments->ranks.add_to(command);
   command.add_flag("--report", arguments->report,
                    "Write RUN_DIR/report.html and draw it anew after every epoch: a browser tab left open follows");
   command.add_flag("--json", arguments->json, "Print a JSON object per epoch, as in the run's log.jsonl, and nothing else");

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "environment.h"
+#include "ranks.h"
 #include "smartmine/run/run_data.h"
 #include "smartmine/train/devices.h"
 #include "smartmine/train/embed_images.h"
@@ -27,7 +28,8 @@ EmbeddedRun embed_run(const std::string& directory, const std::string& device, u
 }  // namespace
 
 const TorchPart* torch_part() {
-  static constexpr TorchPart kPart{.add_train = add_train, .add_embed = add_embed, .embed_run = embed_run, .devices = devices};
+  static constexpr TorchPart kPart{
+      .add_train = add_train, .add_embed = add_embed, .embed_run = embed_run, .share_work = share_work, .devices = devices};
   return &kPart;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <string_view>
@@ -31,7 +32,9 @@ bool is_the_same_without_torch(std::span<char* const> words) {
   if (words.empty() || has("--config")) return false;
   const std::string_view command = words.front();
   if (command == "eval") return has("--embeddings") && !has("--run") && !has("--device") && !has("--help") && !has("-h");
-  return command == "knn" || command == "mine" || command == "report" || command == "compare";
+  // Ranks talk to each other through LibTorch.
+  if (command == "knn") return !has("--ranks") && std::getenv("RANK") == nullptr && std::getenv("WORLD_SIZE") == nullptr;
+  return command == "mine" || command == "report" || command == "compare";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -73,7 +74,7 @@ class ImageStore::Work {
 
   void get(std::span<const std::size_t> items, std::uint8_t* out);
   void prefetch(std::span<const std::size_t> items);
-  void check_all(const Progress& progress);
+  void check_all(const Progress& progress, const CheckShare* share);
   ImageStoreStats stats() const;
 
   const Dataset& dataset() const { return dataset_; }
@@ -101,6 +102,7 @@ class ImageStore::Work {
   };
 
   void work();
+  std::vector<std::string> reasons_against(const Progress& progress, const CheckShare* share);
   void serve_next(Request& request, std::unique_lock<std::mutex>& lock);
   Pixels load(std::size_t item, bool until_got, std::unique_lock<std::mutex>& lock);
   Pixels decode(std::size_t item) const;
@@ -267,19 +269,19 @@ void ImageStore::Work::prefetch(std::span<const std::size_t> items) {
   work_arrived_.notify_all();
 }
 
-void ImageStore::Work::check_all(const Progress& progress) {
-  {  // What was announced counts the items as they are now.
-    std::unique_lock<std::mutex> lock(mutex_);
-    to_prefetch_.clear();
-    announced_.clear();
-    image_loaded_.wait(lock, [&] { return loading_ == 0; });
-    for (Entry& entry : entries_) forget(entry);
-  }
+/// What is wrong with images, by item; empty: nothing.
+std::vector<std::string> ImageStore::Work::reasons_against(const Progress& progress, const CheckShare* share) {
   std::vector<std::string> reasons(dataset_.size());
   parallel_for(
       dataset_.size(), 1, options_.threads,
       [&](std::size_t begin, std::size_t end, unsigned) {
         for (std::size_t i = begin; i < end; ++i) {
+          if (share != nullptr && (i < share->begin || i >= share->end)) {
+            std::error_code none;
+            const std::filesystem::path path = dataset_.path(i);
+            if (!path.empty() && !std::filesystem::exists(path, none)) reasons[i] = fmt::format("{}: no such file", path.string());
+            continue;
+          }
           try {
             std::unique_lock<std::mutex> lock(mutex_);
             load(i, false, lock);
@@ -289,6 +291,19 @@ void ImageStore::Work::check_all(const Progress& progress) {
         }
       },
       progress, "images");
+  if (share != nullptr) share->merge(reasons);
+  return reasons;
+}
+
+void ImageStore::Work::check_all(const Progress& progress, const CheckShare* share) {
+  {  // What was announced counts the items as they are now.
+    std::unique_lock<std::mutex> lock(mutex_);
+    to_prefetch_.clear();
+    announced_.clear();
+    image_loaded_.wait(lock, [&] { return loading_ == 0; });
+    for (Entry& entry : entries_) forget(entry);
+  }
+  const std::vector<std::string> reasons = reasons_against(progress, share);
   std::vector<std::size_t> good;
   std::vector<BadImage> bad;
   for (std::size_t i = 0; i < reasons.size(); ++i) {
@@ -322,7 +337,7 @@ ImageStore::ImageStore(Dataset dataset, const ImageStoreOptions& options) {
 
 ImageStore::~ImageStore() = default;
 
-void ImageStore::check_all(const Progress& progress) { work_->check_all(progress); }
+void ImageStore::check_all(const Progress& progress, const CheckShare* share) { work_->check_all(progress, share); }
 std::span<const BadImage> ImageStore::bad_images() const { return work_->bad_images(); }
 const Dataset& ImageStore::dataset() const { return work_->dataset(); }
 const ImageStoreOptions& ImageStore::options() const { return work_->options(); }

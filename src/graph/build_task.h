@@ -16,7 +16,8 @@ struct BuildTask {
   FanngOptions options;
   const kernels::Kernels& kernels;
   const Progress& progress;
-  bool makes_edges = true;  ///< False: lists alone are wanted.
+  bool makes_edges = true;     ///< False: lists alone are wanted.
+  const Team* team = nullptr;  ///< That shares the stages that take longest; null: this process does all.
 
   std::size_t size() const { return rows.size(); }
   unsigned threads() const { return options.threads; }

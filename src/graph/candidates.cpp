@@ -45,6 +45,39 @@ void Candidates::write_list(std::size_t place, std::span<const std::uint32_t> ca
   order_ties(list, lengths);
 }
 
+void Candidates::share(const Team& team, const OrderedRows& ordered, std::span<const std::size_t> begins) {
+  forward.share(team, begins);
+  if (refreshable_)
+    team.gather(kept_.data(), (neighbors_ + beyond_) * sizeof(std::uint32_t), begins);
+  else if (beyond_ > 0)
+    team.gather(after_.data(), beyond_ * sizeof(std::uint32_t), begins);
+  // Lists lie by point and not by place: they go in slices, so that the copies stay small.
+  constexpr std::size_t kSlices = 16;
+  for (std::size_t slice = 0; slice < kSlices; ++slice) {
+    std::vector<std::size_t> firsts, rows = {0};  // of each member, its first place, and where its rows begin in the copies
+    for (std::size_t i = 0; i < team.size; ++i) {
+      const std::size_t count = begins[i + 1] - begins[i];
+      firsts.push_back(begins[i] + count * slice / kSlices);
+      rows.push_back(rows.back() + begins[i] + count * (slice + 1) / kSlices - firsts.back());
+    }
+    std::vector<std::uint32_t> ids(rows.back() * neighbors_);
+    std::vector<float> distances(ids.size());
+    for (std::size_t row = rows[team.member]; row < rows[team.member + 1]; ++row) {
+      const std::uint32_t point = ordered.point(firsts[team.member] + row - rows[team.member]);
+      std::copy_n(lists.ids(point).begin(), neighbors_, ids.begin() + static_cast<std::ptrdiff_t>(row * neighbors_));
+      std::copy_n(lists.distances(point).begin(), neighbors_, distances.begin() + static_cast<std::ptrdiff_t>(row * neighbors_));
+    }
+    team.gather(ids.data(), neighbors_ * sizeof(std::uint32_t), rows);
+    team.gather(distances.data(), neighbors_ * sizeof(float), rows);
+    for (std::size_t i = 0; i < team.size; ++i)
+      for (std::size_t row = rows[i]; row < rows[i + 1] && i != team.member; ++row) {
+        const std::uint32_t point = ordered.point(firsts[i] + row - rows[i]);
+        std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(row * neighbors_), neighbors_, lists.ids(point).begin());
+        std::copy_n(distances.begin() + static_cast<std::ptrdiff_t>(row * neighbors_), neighbors_, lists.distances(point).begin());
+      }
+  }
+}
+
 void Candidates::keep(std::size_t place, std::span<const std::uint32_t> candidates) {
   std::uint32_t* kept = (refreshable_ ? kept_.data() : after_.data()) + offset(place);
   if (refreshable_) std::copy_n(candidates.begin(), neighbors_, kept - neighbors_);

@@ -28,6 +28,11 @@ class ForwardEdges {
   /// Where up to kMost ends of the edges of `place` may be written, and how many were.
   std::uint32_t* room(std::size_t place) { return ends_.data() + place * kMost; }
   void set_count(std::size_t place, std::size_t count) { counts_[place] = static_cast<std::uint8_t>(count); }
+  void share(const Team& team, std::span<const std::size_t> begins) {
+    if (counts_.empty()) return;
+    team.gather(ends_.data(), kMost * sizeof(std::uint32_t), begins);
+    team.gather(counts_.data(), 1, begins);
+  }
 
  private:
   Buffer<std::uint32_t> ends_;
@@ -64,6 +69,9 @@ class Candidates {
   std::span<const std::uint32_t> after_list(std::size_t place) const {
     return {(refreshable_ ? kept_.data() : after_.data()) + offset(place), beyond_};
   }
+
+  /// Gives the members of a team what each has found for its own places, of which member i has those from begins[i] on.
+  void share(const Team& team, const OrderedRows& ordered, std::span<const std::size_t> begins);
 
   /// What a refresh starts from, given away: for each place so many candidates, the list's and those after it.
   std::size_t kept_per_point() const { return refreshable_ ? neighbors_ + beyond_ : 0; }

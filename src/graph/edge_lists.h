@@ -8,6 +8,7 @@
 #include "graph/kernels/kernels.h"
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
+#include "smartmine/graph/team.h"
 
 namespace smartmine {
 
@@ -62,6 +63,12 @@ class EdgeLists {
 
   /// Adds one edge and drops what it occludes; does nothing if it is there already or is itself occluded. Returns whether it was added.
   bool add(std::size_t vertex, Edge edge, const Rows& rows, const kernels::Kernels& kernels);
+
+  /// Gives the members of a team the edges of each one's own vertices, of which member i has those from begins[i] on.
+  void share(const Team& team, std::span<const std::size_t> begins) {
+    team.gather(edges_.data(), max_degree_ * sizeof(Edge), begins);
+    team.gather(counts_.data(), sizeof(std::uint16_t), begins);
+  }
 
  private:
   // Edges to copies of a vertex occlude nothing and are not occluded: there must be room for others.

@@ -14,15 +14,23 @@ namespace smartmine {
 namespace {
 
 NeighborResult run(const Rows& rows, std::span<const float* const> queries, std::span<const std::uint32_t> own,
-                   const ExactKnnOptions& options, const Progress& progress) {
+                   const ExactKnnOptions& options, const Progress& progress, const Team* team = nullptr) {
   Stopwatch watch;
   NeighborResult result{NeighborLists(queries.size(), options.neighbors), {}};
   result.stats.unit_norm = check_rows(rows, options.threads).unit_norm;
   watch.lap(result.stats, "check");
   const kernels::Kernels& kernels = kernels::active();
-  result.stats.distance_computations =
-      find_exact_lists(rows, {queries, own, options.neighbors, result.lists.all_ids(), result.lists.all_distances()}, kernels,
-                       options.threads, progress, "exact search");
+  const std::vector<std::size_t> begins = team_shares(team, queries.size());
+  const auto [begin, end] = own_share(team, begins);
+  const std::size_t count = options.neighbors;
+  const auto some = [&](auto all) { return all.subspan(begin * count, (end - begin) * count); };
+  const ExactLists lists{queries.subspan(begin, end - begin), own.empty() ? own : own.subspan(begin, end - begin), count,
+                         some(result.lists.all_ids()), some(result.lists.all_distances())};
+  result.stats.distance_computations = team_sum(team, find_exact_lists(rows, lists, kernels, options.threads, progress, "exact search"));
+  if (team != nullptr) {
+    team->gather(result.lists.all_ids().data(), count * sizeof(std::uint32_t), begins);
+    team->gather(result.lists.all_distances().data(), count * sizeof(float), begins);
+  }
   watch.lap(result.stats, "search");
   result.stats.index = "exact";
   result.stats.kernel = kernels.name;
@@ -32,7 +40,7 @@ NeighborResult run(const Rows& rows, std::span<const float* const> queries, std:
 
 }  // namespace
 
-NeighborResult ExactKnn::neighbors(const Rows& rows, const Progress& progress) const {
+NeighborResult ExactKnn::neighbors(const Rows& rows, const Progress& progress, const Team* team) const {
   if (options_.neighbors < 1 || options_.neighbors >= rows.size())
     throw InvalidArgument(fmt::format("neighbors is {}; with {} rows it must be from 1 to {}", options_.neighbors, rows.size(),
                                       rows.size() == 1 ? "... there is no other row to list" : fmt::to_string(rows.size() - 1)));
@@ -40,7 +48,7 @@ NeighborResult ExactKnn::neighbors(const Rows& rows, const Progress& progress) c
   std::vector<std::uint32_t> own(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) queries[i] = rows[i];
   std::iota(own.begin(), own.end(), 0U);
-  return run(rows, queries, own, options_, progress);
+  return run(rows, queries, own, options_, progress, team);
 }
 
 NeighborResult ExactKnn::search(const Rows& rows, const Rows& queries, const Progress& progress) const {

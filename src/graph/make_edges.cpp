@@ -107,13 +107,14 @@ std::vector<Trap> find_traps(const BuildTask& task, const OrderedRows& ordered, 
   constexpr std::size_t kPiece = 2048;
   const std::size_t known =
       std::min({task.neighbors() + task.beyond(), std::max<std::size_t>(task.neighbors(), task.edge_candidates()), kMostRanks});
-  std::vector<std::vector<Trap>> found((task.size() + kPiece - 1) / kPiece);
+  const auto [first, last] = own_share(task.team, team_shares(task.team, task.size()));
+  std::vector<std::vector<Trap>> found((last - first + kPiece - 1) / kPiece);
   std::vector<std::unique_ptr<TrapFinder>> finders(resolve_threads(task.threads()));
   parallel_for(
-      task.size(), kPiece, task.threads(),
-      [&](std::size_t begin, std::size_t end, unsigned worker) {
+      last - first, kPiece, task.threads(),
+      [&, begin_of_all = first](std::size_t begin, std::size_t end, unsigned worker) {
         if (finders[worker] == nullptr) finders[worker] = std::make_unique<TrapFinder>(task, ordered, candidates, known);
-        for (std::size_t point = begin; point < end; ++point) finders[worker]->find(point, found[begin / kPiece]);
+        for (std::size_t i = begin; i < end; ++i) finders[worker]->find(begin_of_all + i, found[begin / kPiece]);
       },
       task.progress, "traps");
   std::vector<Trap> all;
@@ -124,7 +125,7 @@ std::vector<Trap> find_traps(const BuildTask& task, const OrderedRows& ordered, 
     all.insert(all.end(), piece.begin(), piece.end());
     piece = {};
   }
-  return all;
+  return team_concatenation(task.team, std::move(all));
 }
 
 EdgeLists make_edges(const BuildTask& task, const OrderedRows& ordered, const ForwardEdges& forward, std::vector<Trap> traps,
@@ -135,15 +136,17 @@ EdgeLists make_edges(const BuildTask& task, const OrderedRows& ordered, const Fo
   const std::size_t random_edges = task.certifies() ? 4 * kRandomEdges : kRandomEdges;
   EdgeLists edges(task.size(), task.options.max_degree);
   std::atomic<std::uint64_t> computed{0};
+  const std::vector<std::size_t> begins = team_shares(task.team, task.size());
+  const TeamShare own = own_share(task.team, begins);
   parallel_for(
-      task.size(), 512, task.threads(),
+      own.end - own.begin, 512, task.threads(),
       [&](std::size_t begin, std::size_t end, unsigned) {
         std::vector<std::uint32_t> ends;
         std::vector<float> lengths;
         std::vector<Edge> candidates;
         PackedPoints::Scratch scratch;
         std::uint64_t some = 0;
-        for (std::size_t p = begin; p < end; ++p) {
+        for (std::size_t p = own.begin + begin; p < own.begin + end; ++p) {
           const auto near = forward.of(p), out = ways_out.of(p);
           ends.assign(near.begin(), near.end());
           ends.insert(ends.end(), out.begin(), out.end());
@@ -160,7 +163,8 @@ EdgeLists make_edges(const BuildTask& task, const OrderedRows& ordered, const Fo
         computed += some + scratch.computed;
       },
       task.progress, "edges");
-  distances += computed;
+  distances += team_sum(task.team, computed);
+  if (task.team != nullptr) edges.share(*task.team, begins);
   return edges;
 }
 

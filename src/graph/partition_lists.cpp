@@ -192,13 +192,15 @@ void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Grou
   const CellSearch& search = *group.search;
   std::vector<CellSearch::Scratch> scratches(resolve_threads(task.threads()));
   std::atomic<std::uint64_t> pruning{0};
+  const std::vector<std::size_t> begins = team_shares(task.team, search.chunks().size());
+  const TeamShare own = own_share(task.team, begins);
   parallel_for(
-      search.chunks().size(), 1, task.threads(),
+      own.end - own.begin, 1, task.threads(),
       [&](std::size_t begin, std::size_t end, unsigned worker) {
         CellSearch::Scratch& scratch = scratches[worker];
         ListScratch w(task.kernels);
         for (std::size_t c = begin; c < end; ++c) {
-          search.search(search.chunks()[c], std::min(task.depth(), group.size()), task.scanned(), group.reach, scratch);
+          search.search(search.chunks()[own.begin + c], std::min(task.depth(), group.size()), task.scanned(), group.reach, scratch);
           for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
             const std::size_t place = group.first + scratch.queries[i];
             gather(task, scratch, i, task.depth(), group.first, w);
@@ -212,8 +214,15 @@ void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Grou
         pruning += w.packed.computed;
       },
       task.progress, "lists");
-  for (const CellSearch::Scratch& scratch : scratches) computed += scratch.computed;
-  computed += pruning;
+  std::uint64_t distances = pruning;
+  for (const CellSearch::Scratch& scratch : scratches) distances += scratch.computed;
+  computed += team_sum(task.team, distances);
+  if (task.team == nullptr) return;
+  std::vector<std::size_t> places;
+  for (const std::size_t chunk : begins)
+    places.push_back(group.first +
+                     (chunk == search.chunks().size() ? group.size() : group.partition.cell_begins[search.chunks()[chunk].first]));
+  result.share(*task.team, ordered, places);
 }
 
 bool widen(std::vector<Group>& groups) {

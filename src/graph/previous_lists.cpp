@@ -60,13 +60,15 @@ Candidates list_from_previous(const BuildTask& task, const Fanng& previous, cons
   if (task.makes_edges) result.forward = ForwardEdges(task.size());
   std::atomic<std::uint64_t> computed{0};
   std::vector<std::unique_ptr<Looks>> looks(resolve_threads(task.threads()));
+  const std::vector<std::size_t> begins = team_shares(task.team, task.size());
+  const TeamShare own = own_share(task.team, begins);
   parallel_for(
-      task.size(), 256, task.threads(),
+      own.end - own.begin, 256, task.threads(),
       [&](std::size_t begin, std::size_t end, unsigned worker) {
         if (looks[worker] == nullptr) looks[worker] = std::make_unique<Looks>(task, previous);
         ListScratch w(task.kernels);
         std::uint64_t some = 0;
-        for (std::size_t p = begin; p < end; ++p) {
+        for (std::size_t p = own.begin + begin; p < own.begin + end; ++p) {
           looks[worker]->gather(p, w.candidates);
           w.keys.resize(w.candidates.size());
           packed.distances(p, w.candidates, w.keys.data(), w.packed);
@@ -87,7 +89,8 @@ Candidates list_from_previous(const BuildTask& task, const Fanng& previous, cons
         computed += some + w.packed.computed;
       },
       task.progress, "lists");
-  distances += computed;
+  distances += team_sum(task.team, computed);
+  if (task.team != nullptr) result.share(*task.team, ordered, begins);
   return result;
 }
 

@@ -181,6 +181,7 @@ RunConfig RunConfig::resolved(const SystemTraits& traits) const {
   if (small && !full.model.image_size) full.model.image_size = *full.model.input_size * 9 / 8;
   if (full.data.flip == "auto") full.data.flip = of_characters(data.dataset) ? "off" : "on";
   if (!full.mining.kappa && !mining.find_kappa) full.mining.kappa = std::max(traits.adaptive ? 4.0 : 8.0, mining.kappa_floor);
+  if (!full.compute.shards) full.compute.shards = 1;
   return full;
 }
 

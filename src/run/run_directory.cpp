@@ -93,6 +93,16 @@ RunDirectory RunDirectory::open(const std::filesystem::path& path) {
   return run;
 }
 
+RunDirectory RunDirectory::follow(const std::filesystem::path& path, std::span<const std::string> log) {
+  RunDirectory run(path);
+  run.writes_ = false;
+  for (const std::string& line : log) {
+    run.log_.push_back(parse_record(line));
+    run.lines_.push_back(line);
+  }
+  return run;
+}
+
 std::filesystem::path RunDirectory::last_model_path() const { return find_checkpoint(checkpoint_path()) / "model.safetensors"; }
 
 std::filesystem::path RunDirectory::model_path() const {
@@ -100,7 +110,9 @@ std::filesystem::path RunDirectory::model_path() const {
   return std::filesystem::exists(kept_path(), none) ? kept_path() : last_model_path();
 }
 
-void RunDirectory::change_config(const RunConfig& config) const { write_text(config_path(), to_toml(config)); }
+void RunDirectory::change_config(const RunConfig& config) const {
+  if (writes_) write_text(config_path(), to_toml(config));
+}
 
 void RunDirectory::append(const EpochRecord& record) {
   log_.push_back(record);
@@ -118,6 +130,7 @@ void RunDirectory::forget_after(std::int64_t epoch) {
 }
 
 std::shared_ptr<void> RunDirectory::lock() const {
+  if (!writes_) return nullptr;
   // On the folder itself, so that no file is left behind; the system lets go of it however the process ends.
   const int folder = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return nullptr;  // what is wrong with it will be said when something is written
@@ -128,6 +141,7 @@ std::shared_ptr<void> RunDirectory::lock() const {
 }
 
 void RunDirectory::remove_if_unused() const {
+  if (!writes_) return;
   std::error_code none;
   std::filesystem::remove(path_ / "trials", none);  // only if it is empty
   const std::set<std::string> of_a_beginning = {"config.toml", "backbone.pt", "choice.json"};
@@ -138,6 +152,7 @@ void RunDirectory::remove_if_unused() const {
 }
 
 void RunDirectory::write_log() const {
+  if (!writes_) return;
   write_text(path_ / "log.jsonl", lines_.empty() ? "" : fmt::format("{}\n", fmt::join(lines_, "\n")));
   write_text(path_ / "metrics.csv", metrics_csv(log_));
 }

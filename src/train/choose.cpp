@@ -14,6 +14,7 @@
 #include "smartmine/model/embed.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/run/run_data.h"
+#include "smartmine/train/shared_run.h"
 #include "smartmine/train/system.h"
 #include "smartmine/train/trainer.h"
 #include "train/epoch.h"
@@ -63,8 +64,9 @@ class Deadline {
 
 class Chooser {
  public:
-  Chooser(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress)
-      : config_(config), run_(run), events_(events), progress_(progress), system_(find_system(config.system.name)) {}
+  Chooser(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
+          const std::shared_ptr<Ranks>& ranks)
+      : config_(config), run_(run), events_(events), progress_(progress), ranks_(ranks), system_(find_system(config.system.name)) {}
 
   Choice choose() {
     hold_out();
@@ -125,8 +127,9 @@ class Chooser {
 
   void try_rate(double rate) {
     Trial trial = run_trial(rate, trial_epochs_, progress_);
-    if (pretrained() && trial.done == trial.epochs) trial.shares = measure_shares(trial);
+    if (pretrained() && trial.done == trial.epochs && run_.writes()) trial.shares = measure_shares(trial);
     choice_.trials.push_back(std::move(trial));
+    if (ranks_) choice_ = parse_choice(ranks_->broadcast(to_json(choice_)));
   }
 
   Trial run_trial(double rate, std::int64_t epochs, const Progress& progress) {
@@ -137,7 +140,7 @@ class Chooser {
                 .score = {},
                 .shares = {}};
     RunConfig config = trial_config(rate, epochs);
-    RunDirectory folder = open_or_create(run_.path() / "trials" / trial.name, config);
+    RunDirectory folder = open_shared(ranks_.get(), [&] { return open_or_create(run_.path() / "trials" / trial.name, config); });
     const auto note = [&](const EpochRecord& record) {
       if (record.epoch == 0) choice_.untrained = score_of(record);
       trial.done = record.epoch;
@@ -149,7 +152,7 @@ class Chooser {
     if (trial.done >= epochs) return trial;
     std::unique_ptr<Trainer> trainer;
     try {
-      trainer = std::make_unique<Trainer>(config, folder, system_, progress);
+      trainer = std::make_unique<Trainer>(config, folder, system_, progress, ranks_);
     } catch (...) {
       folder.remove_if_unused();  // nothing was trained
       throw;
@@ -234,6 +237,8 @@ class Chooser {
   Choice decide() {
     for (const Trial& trial : choice_.trials) choice_.seconds += trial.seconds;
     choice_.decided = true;
+    if (ranks_) choice_ = parse_choice(ranks_->broadcast(to_json(choice_)));
+    if (!run_.writes()) return choice_;
     write_choice(run_.path(), choice_);
     // Their logs tell what was tried; their weights have done their part.
     std::error_code none;
@@ -250,6 +255,7 @@ class Chooser {
   RunDirectory& run_;
   const ChoiceEvents& events_;
   const Progress& progress_;
+  const std::shared_ptr<Ranks>& ranks_;
   const System& system_;
   HeldOut held_out_;
   std::int64_t training_images_ = 0;
@@ -261,12 +267,24 @@ class Chooser {
   Choice choice_;
 };
 
+/// What rank 0 has chosen before, if it has.
+std::optional<Choice> made_before(const RunDirectory& run, Ranks* ranks) {
+  std::optional<Choice> made = run.writes() ? read_choice(run.path()) : std::nullopt;
+  if (made && !made->decided) made.reset();
+  if (ranks == nullptr) return made;
+  const std::string text = ranks->broadcast(made ? to_json(*made) : std::string());
+  return text.empty() ? std::nullopt : std::optional(parse_choice(text));
+}
+
 }  // namespace
 
-Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress) {
-  if (const auto made = read_choice(run.path()); made && made->decided) return *made;
+Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
+                       const std::shared_ptr<Ranks>& ranks) {
+  if (ranks && !config.choosing.budget.empty())
+    throw InvalidArgument(fmt::format("budget is '{}'; with several ranks it must be left out", config.choosing.budget));
+  if (const auto made = made_before(run, ranks.get())) return *made;
   const std::shared_ptr<void> lock = run.lock();
-  return Chooser(run.with_own_backbone(config.resolved(find_system(config.system.name).traits)), run, events, progress).choose();
+  return Chooser(run.with_own_backbone(config.resolved(find_system(config.system.name).traits)), run, events, progress, ranks).choose();
 }
 
 RunConfig chosen_config(const RunConfig& config, const Choice& choice) {

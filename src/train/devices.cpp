@@ -4,6 +4,8 @@
 #include <torch/cuda.h>
 #include <torch/types.h>
 #include <torch/version.h>
+
+#include "smartmine/train/ranks.h"
 #ifdef SMARTMINE_CUDA
 #include <ATen/cuda/CUDAContext.h>
 #endif
@@ -24,7 +26,7 @@ std::string devices() {
 #else
   if (count > 0) text += ", cuda";
 #endif
-  return text;
+  return text + (Ranks::available() ? "; several ranks by Gloo" : "; without ranks");
 }
 
 }  // namespace smartmine

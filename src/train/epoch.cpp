@@ -10,6 +10,7 @@
 #include "train/device_knn.h"
 #include "train/longer_lists.h"
 #include "train/measure_weights.h"
+#include "train/rank_work.h"
 #include "train/recorder.h"
 #include "train/stepper.h"
 
@@ -46,7 +47,9 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
     call.device = [&](const Rows&, std::size_t neighbors, const Progress& progress) {
       return device_neighbors(all.device, neighbors, progress);
     };
-  NeighborResult found = index.neighbors(rows_of(all.host), call, epoch.progress);
+  const Rows rows = rows_of(all.host);
+  NeighborResult found = epoch.ranks != nullptr ? find_shared_lists(*epoch.ranks, index, rows, call, epoch.progress)
+                                                : index.neighbors(rows, call, epoch.progress);
   const NeighborStats& stats = found.stats;
   record.lists = ListRecord{.index = stats.index, .recall = stats.recall, .distance_computations = stats.distance_computations};
   if (stats.success_pairs > 0) {
@@ -149,6 +152,7 @@ EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& 
     if (kappa != nullptr) input.kappa = choose_kappa(epoch, input, *kappa, record);
   }
   EpochPlan plan = epoch.system.plan(input);
+  if (epoch.ranks != nullptr) expect_same_plan(*epoch.ranks, epoch, plan, kappa);
   note_plan(epoch, plan, kappa, record);
   if (longer) {  // it was asked from within the selection
     record.stage_seconds["selection"] -= longer->seconds();
@@ -168,8 +172,11 @@ Evaluation evaluate(const Epoch& epoch, Optimizer& optimizer) {
   result.embeddings = epoch.network.embed(*epoch.data.evaluation->images, epoch.progress, "evaluation").cpu();
   const Rows rows = rows_of(result.embeddings);
   const auto labels = half.dataset().labels();
+  if (epoch.ranks != nullptr && !epoch.ranks->is_first()) return result;  // the others get rank 0's record
   result.validation_error = drawn_error(epoch, rows, labels);
-  result.metrics = measure_embeddings(rows, labels, epoch.config.compute, epoch.data.facts.evaluated_on, epoch.progress);
+  ComputeOptions compute = epoch.config.compute;
+  compute.threads = threads_of_host(epoch);
+  result.metrics = measure_embeddings(rows, labels, compute, epoch.data.facts.evaluated_on, epoch.progress);
   return result;
 }
 

@@ -29,6 +29,7 @@ struct Epoch {
   const Network& network;
   LoadedData& data;
   const Progress& progress;
+  Ranks* ranks = nullptr;  ///< That share the work; null: this process does it alone.
 
   bool is_last() const { return number == config.schedule.epochs; }
   bool is_evaluated() const { return number % config.output.evaluate_every == 0 || is_last(); }

@@ -4,13 +4,20 @@
 
 #include "smartmine/core/error.h"
 #include "smartmine/run/run_data.h"
+#include "train/rank_work.h"
 
 namespace smartmine {
 namespace {
 
 LoadedImages load_half(const Dataset& half, const RunConfig& config, const Network& network, const Progress& progress) {
   LoadedImages loaded{std::make_unique<ImageStore>(half, network.store_options(config)), std::nullopt};
-  loaded.store->check_all(progress);
+  if (network.ranks == nullptr) {
+    loaded.store->check_all(progress);
+  } else {
+    expect_same_images(*network.ranks, half);
+    const CheckShare share = share_of_checks(*network.ranks, half.size());
+    loaded.store->check_all(progress, &share);
+  }
   return loaded;
 }
 

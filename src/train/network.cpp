@@ -20,9 +20,12 @@ namespace {
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 constexpr std::int64_t kEmbedBatch = 256;  // images a pass without gradients
 
-torch::Device choose_device(const std::string& name) {
+torch::Device choose_device(const std::string& name, const Ranks* ranks) {
   if (name == "cpu") return torch::kCPU;
-  if (torch::cuda::is_available()) return {torch::kCUDA, 0};
+  if (torch::cuda::is_available()) {  // ranks of a host take one each, as far as there are any
+    const auto count = static_cast<int>(torch::cuda::device_count());
+    return {torch::kCUDA, static_cast<c10::DeviceIndex>(ranks == nullptr ? 0 : ranks->local_rank() % count)};
+  }
   if (name == "cuda")
     throw InvalidArgument("device is 'cuda', but no CUDA device can be used here; it must be cpu or auto on this machine");
   return torch::kCPU;
@@ -69,6 +72,14 @@ AugmentOptions augmentation(const RunConfig& config) {
           .seed = config.compute.seed};
 }
 
+/// Torch's threads. Its sums depend on them, so they follow from the settings alone and not from who takes part: as many shards as there
+/// are share the cores between them.
+std::int64_t network_threads(const ComputeOptions& compute) {
+  if (compute.network_threads > 0) return compute.network_threads;
+  const auto all = static_cast<std::int64_t>(resolve_threads(static_cast<unsigned>(compute.threads)));
+  return compute.threads > 0 ? all : std::max<std::int64_t>(1, all / compute.shards.value_or(1));
+}
+
 }  // namespace
 
 DeviceImages::DeviceImages(ImageStore& store, const torch::Device& device) : store_(store), device_(device) {
@@ -109,13 +120,13 @@ void DeviceImages::prefetch(std::span<const std::uint32_t> items) {
   store_.prefetch(wide);
 }
 
-Network::Network(const RunConfig& config)
-    : device(choose_device(config.compute.device)),
+Network::Network(const RunConfig& config, Ranks* with)
+    : device(choose_device(config.compute.device, with)),
       type(config.compute.precision == "bfloat16" || (config.compute.precision == "auto" && device.is_cuda()) ? torch::kBFloat16
                                                                                                               : torch::kFloat32),
-      model((at::set_num_threads(static_cast<int>(resolve_threads(static_cast<unsigned>(config.compute.threads)))),
-             prepare_model(config, device, new_layer_loaded))),
-      augmenter(model->input(), augmentation(config)) {
+      model((at::set_num_threads(static_cast<int>(network_threads(config.compute))), prepare_model(config, device, new_layer_loaded))),
+      augmenter(model->input(), augmentation(config)),
+      ranks(with) {
   if (device.is_cuda()) {
     at::globalContext().setAllowTF32CuBLAS(true);
     at::globalContext().setAllowTF32CuDNN(true);
@@ -183,14 +194,23 @@ torch::Tensor Network::pass(DeviceImages& images, std::int64_t width, const std:
     const auto first = static_cast<std::size_t>(begin);
     return std::span(items).subspan(first, std::min<std::size_t>(kEmbedBatch, items.size() - first));
   };
-  for (std::int64_t begin = 0; begin < count; begin += kEmbedBatch) {
+  // Blocks are the same ones whoever does them, so that the result is.
+  const int rank = ranks == nullptr ? 0 : ranks->rank(), size = ranks == nullptr ? 1 : ranks->size();
+  const RankShare own = share_of_blocks(items.size(), kEmbedBatch, rank, size);
+  const auto first = static_cast<std::int64_t>(own.begin), end = static_cast<std::int64_t>(own.end);
+  for (std::int64_t begin = first; begin < end; begin += kEmbedBatch) {
     const torch::Tensor pixels = images.get(batch(begin));
-    if (begin + kEmbedBatch < count) images.prefetch(batch(begin + kEmbedBatch));
+    if (begin + kEmbedBatch < end) images.prefetch(batch(begin + kEmbedBatch));
     const std::int64_t rows = std::min(kEmbedBatch, count - begin);
     result.narrow(0, begin, rows).copy_(forward(augmenter.evaluation(pixels, type)));
-    report(progress, stage, static_cast<std::size_t>(begin + rows), static_cast<std::size_t>(count), "images");
+    report(progress, stage, static_cast<std::size_t>(begin + rows - first), static_cast<std::size_t>(end - first), "images");
   }
-  return result;
+  if (ranks == nullptr) return result;
+  std::vector<RankShare> shares;
+  for (int r = 0; r < size; ++r) shares.push_back(share_of_blocks(items.size(), kEmbedBatch, r, size));
+  const torch::Tensor all = result.cpu();  // itself, on a CPU
+  ranks->gather_rows(all.data_ptr<float>(), static_cast<std::size_t>(width) * sizeof(float), shares);
+  return all.to(device);
 }
 
 EmbeddedImages embed_images(const RunConfig& config, const std::filesystem::path& weights, const Dataset& dataset,

@@ -13,6 +13,7 @@
 #include "smartmine/model/embedding_model.h"
 #include "smartmine/run/config.h"
 #include "smartmine/train/augment.h"
+#include "smartmine/train/ranks.h"
 
 namespace smartmine {
 
@@ -43,9 +44,10 @@ struct Network {
   bool new_layer_loaded = false;  ///< config.model.weights had a new layer.
   std::shared_ptr<EmbeddingModel> model;
   Augmenter augmenter;
+  Ranks* ranks = nullptr;  ///< That share passes over all images; null: this process does them alone.
 
   /// Of the run's configuration (resolved), with random weights or those of config.model.weights. Sets the number of torch's threads.
-  explicit Network(const RunConfig& config);
+  explicit Network(const RunConfig& config, Ranks* with = nullptr);
 
   /// What a store must hold for this network.
   ImageStoreOptions store_options(const RunConfig& config) const;

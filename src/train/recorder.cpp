@@ -17,8 +17,6 @@ namespace {
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kPlan = "plan.safetensors";
-constexpr const char* kMemory = "memory.safetensors";
-constexpr const char* kGraphFile = "graph.fanng";
 constexpr const char* kState = "state.json";
 
 std::string read_text(const std::filesystem::path& path) {
@@ -29,7 +27,8 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// The state as a checkpoint has it: with kappa and an epoch under way.
+}  // namespace
+
 TrainState full_state(const Persistent& kept) {
   TrainState state = kept.state;
   state.kappa = kept.kappa ? kept.kappa->save() : "";
@@ -42,6 +41,8 @@ TrainState full_state(const Persistent& kept) {
   state.record = to_json_line(kept.under_way->record);
   return state;
 }
+
+namespace {
 
 EpochPlan load_plan(const std::filesystem::path& file, const TrainState& state, const LabelIndex& labels) {
   const torch::Tensor items = read_safetensors(file).at("items").to(torch::kInt32).contiguous();
@@ -60,11 +61,11 @@ EpochPlan load_plan(const std::filesystem::path& file, const TrainState& state, 
 Recorder::Recorder(RunDirectory& run, const RunConfig& config) : run_(run), config_(config), lock_(run.lock()), files_(run.report_path()) {}
 
 void Recorder::keep_images(const LoadedData& data) {
-  if (data.evaluation) files_.save_images(data.evaluation->dataset());
+  if (data.evaluation && run_.writes()) files_.save_images(data.evaluation->dataset());
 }
 
 void Recorder::keep_triplets(const Epoch& epoch, const EpochUnderWay& planned) {
-  if (!planned.plan.mining) return;
+  if (!planned.plan.mining || !run_.writes()) return;
   const auto& saved = config_.output.save_epochs;
   if (std::find(saved.begin(), saved.end(), epoch.number) != saved.end()) run_.save_triplets(epoch.number, planned.plan.triplets);
   if (!is_report_epoch(config_, epoch.number)) return;
@@ -80,6 +81,7 @@ void Recorder::measure(const Epoch& epoch, Optimizer& optimizer, EpochRecord& re
   const Evaluation measured = evaluate(epoch, optimizer);
   record.metrics = measured.metrics;
   record.validation_error = measured.validation_error;
+  if (!run_.writes()) return;
   // The last ones there are stay, for a report.
   run_.save_embeddings(epoch.number, rows_of(measured.embeddings), epoch.data.evaluation->dataset().labels());
   std::vector<std::int64_t> kept = config_.output.save_epochs;
@@ -93,9 +95,12 @@ void Recorder::tell_once(TrainState& state, const std::string& kind, const std::
   record.notes.push_back(note);
 }
 
-void Recorder::save_start(const Epoch& epoch) const { write_safetensors(run_.start_path(), epoch.network.model->state()); }
+void Recorder::save_start(const Epoch& epoch) const {
+  if (run_.writes()) write_safetensors(run_.start_path(), epoch.network.model->state());
+}
 
 void Recorder::save_checkpoint(const Epoch& epoch, Persistent& kept) const {
+  if (!run_.writes()) return;
   CheckpointWriter writer(run_.checkpoint_path());
   const Averaged averaged(*kept.optimizer);  // among the optimizer's state are then the weights that training goes on with
   write_safetensors(writer.folder() / kModel, epoch.network.model->state(),
@@ -108,7 +113,7 @@ void Recorder::save_checkpoint(const Epoch& epoch, Persistent& kept) const {
     std::vector<std::int32_t> items(kept.under_way->plan.items.begin(), kept.under_way->plan.items.end());
     write_safetensors(writer.folder() / kPlan,
                       {{"items", torch::from_blob(items.data(), {static_cast<std::int64_t>(items.size())}, torch::kInt32)}});
-    if (kept.under_way->memory) kept.under_way->memory->save(writer.folder() / kMemory);
+    if (kept.under_way->memory) kept.under_way->memory->save(writer.folder() / kMemoryFile);
   }
   const std::string text = to_json(full_state(kept));
   OutputFile file(writer.folder() / kState);
@@ -138,7 +143,7 @@ void load_checkpoint(const std::filesystem::path& folder, const Network& network
   if (saved.in_epoch) {
     kept.under_way =
         EpochUnderWay{.plan = load_plan(folder / kPlan, saved, labels), .record = std::move(record), .next_step = saved.next_step};
-    if (std::filesystem::exists(folder / kMemory)) kept.under_way->memory.emplace(folder / kMemory, labels, network.device);
+    if (std::filesystem::exists(folder / kMemoryFile)) kept.under_way->memory.emplace(folder / kMemoryFile, labels, network.device);
   }
   kept.state = saved;
 }

@@ -41,6 +41,13 @@ class Recorder {
   ReportFiles files_;
 };
 
+/// Files of a checkpoint that only some have.
+inline constexpr const char* kGraphFile = "graph.fanng";
+inline constexpr const char* kMemoryFile = "memory.safetensors";
+
+/// The state as a checkpoint has it: with kappa and an epoch under way.
+TrainState full_state(const Persistent& kept);
+
 /// Takes up what a checkpoint holds: weights, optimiser, kappa, graph, state and an epoch under way. `kept` is what a new run of the same
 /// data begins with. Throws IoError for a damaged one or one of other data.
 void load_checkpoint(const std::filesystem::path& folder, const Network& network, const LabelIndex& labels, Persistent& kept);

@@ -8,14 +8,13 @@
 #include <vector>
 
 #include "smartmine/core/error.h"
-#include "train/upload.h"
+#include "train/shards.h"
 
 namespace smartmine {
 namespace {
 
 constexpr std::int64_t kMostBadSteps = 10;  // in a row, before the epoch is given up
 constexpr double kCollapsed = 1e-3;         // spread of embeddings that are all alike
-enum Purpose : std::uint64_t { kDropout = 0x7202 };
 
 /// What steps leave on the device, so that none waits for it.
 using Pending = std::vector<BatchLoss>;
@@ -44,41 +43,17 @@ void count(Pending& pending, EpochRecord& record) {
   }
 }
 
-/// The loss of a batch, from its images on. A memory is asked for the nearest others, and then told where these have come to.
-BatchLoss loss_of(const Epoch& epoch, std::span<const std::uint32_t> items, std::size_t number, std::size_t first_key, Memory* memory) {
-  const Network& network = epoch.network;
-  std::vector<std::uint64_t> keys(items.size());
-  std::vector<std::int64_t> labels(2 * items.size());  // and the items behind them, so that one copy takes both to the device
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    keys[i] = first_key + i;
-    labels[i] = epoch.data.labels.class_of(items[i]);
-    labels[items.size() + i] = items[i];
-  }
-  network.model->seed_dropout(epoch_seed(epoch.config.compute.seed ^ number, kDropout, epoch.number));
-  const torch::Tensor both =
-      upload(torch::from_blob(labels.data(), {2, static_cast<std::int64_t>(items.size())}, torch::kInt64), network.device);
-  const torch::Tensor pixels = epoch.data.training.images->get(items);
-  const torch::Tensor images = network.augmenter.training(pixels, static_cast<std::uint64_t>(epoch.number), keys, network.type);
-  const torch::Tensor embedded = epoch.system.traits.unit_norm ? network.model->forward(images) : network.model->raw(images);
-  BatchLabels known{.host = std::span(labels).first(items.size()), .device = both[0], .items = both[1]};
-  if (memory != nullptr) {
-    known.memory = memory->recall(items);
-    memory->refresh(items, embedded);
-  }
-  return epoch.system.loss(embedded, known, epoch.config.system);
-}
-
 /// Returns false if the loss was not finite and the step was skipped.
 bool step(const Epoch& epoch, Optimizer& optimizer, double rate_scale, EpochUnderWay& now, Pending& pending) {
   const EpochPlan& plan = now.plan;
   EpochRecord& record = now.record;
   const std::size_t number = now.next_step;
   const auto items = plan.batch(number);
-  const BatchLoss loss = loss_of(epoch, items, number, number * plan.batch_items, now.memory ? &*now.memory : nullptr);
+  optimizer.zero_gradients();
+  const BatchLoss loss = take_gradients(
+      epoch, {.items = items, .number = number, .first_key = number * plan.batch_items, .memory = now.memory ? &*now.memory : nullptr});
   ++record.steps;
   record.images += static_cast<std::int64_t>(items.size());
-  optimizer.zero_gradients();
-  loss.value.backward();
   // Looked at only now, and both at once: the device has work while the host waits for it.
   const torch::Tensor seen = torch::stack({loss.value.detach().to(torch::kFloat64), loss.active.to(torch::kFloat64)}).cpu();
   const double value = seen[0].item<double>();
@@ -134,6 +109,7 @@ std::optional<std::string> take_steps(const Epoch& epoch, Optimizer& optimizer, 
   if (now.record.skipped_steps == now.record.steps) return "no step had a finite loss";
   const std::size_t full_batches = now.plan.items.size() / std::max<std::size_t>(1, now.plan.batch_items);
   now.record.spread = spread_of(epoch, now.plan.batch(full_batches == 0 ? 0 : full_batches - 1));
+  if (epoch.ranks != nullptr) epoch.ranks->broadcast(&now.record.spread, sizeof now.record.spread);
   return trouble_with_spread(now.record.spread);
 }
 

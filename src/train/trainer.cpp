@@ -9,6 +9,7 @@
 #include "smartmine/train/system.h"
 #include "train/epoch.h"
 #include "train/guards.h"
+#include "train/rank_work.h"
 #include "train/recorder.h"
 
 namespace smartmine {
@@ -62,18 +63,19 @@ NamedTensors copies(const NamedTensors& tensors) {
 /// Everything but the public face: the run, from its first epoch to its last.
 class Trainer::Work {
  public:
-  Work(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress);
+  Work(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress, std::shared_ptr<Ranks> ranks);
   void run(const std::function<void(const EpochRecord&)>& on_epoch, std::int64_t until);
   std::int64_t epochs() const { return config_.schedule.epochs; }
   const LoadedData& data() const { return data_; }
   std::int64_t epochs_done() const { return kept_.state.epochs_done; }
 
  private:
-  Epoch epoch(std::int64_t number) { return {number, config_, system_, network_, data_, progress_}; }
+  Epoch epoch(std::int64_t number) { return {number, config_, system_, network_, data_, progress_, ranks_.get()}; }
   void measure_start(const std::function<void(const EpochRecord&)>& on_epoch);
   bool try_epoch();
   void finish_epoch(const std::function<void(const EpochRecord&)>& on_epoch);
 
+  const std::shared_ptr<Ranks> ranks_;
   const RunConfig config_;
   const System system_;
   const Progress progress_;
@@ -84,12 +86,14 @@ class Trainer::Work {
   std::vector<std::string> undone_;  // notes on attempts at the epoch to come
 };
 
-Trainer::Work::Work(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress)
-    : config_((config.validate(), run.with_own_backbone(config.resolved(system.traits)))),
+Trainer::Work::Work(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress,
+                    std::shared_ptr<Ranks> ranks)
+    : ranks_(std::move(ranks)),
+      config_(with_share_of_cores((config.validate(), run.with_own_backbone(config.resolved(system.traits))), ranks_.get())),
       system_(system),
-      progress_(progress),
+      progress_(ranks_ ? ranks_->watched(progress) : progress),
       recorder_(run, config_),
-      network_(config_),
+      network_(config_, ranks_.get()),
       data_(load_data(config_, system_.traits, network_, progress_)),
       kept_{.optimizer = nullptr,
             .kappa = make_policy(system_.traits, config_.mining),
@@ -98,14 +102,16 @@ Trainer::Work::Work(const RunConfig& config, RunDirectory& run, const System& sy
             .under_way = {}} {
   kept_.state.images = data_.labels.size();
   kept_.state.label_hash = hash_of(data_.training.dataset().labels());
-  const auto checkpoint = find_checkpoint(run.checkpoint_path());
-  if (checkpoint.empty()) {  // before the optimizer, which may keep an average from here on
+  const auto checkpoint = run.writes() ? find_checkpoint(run.checkpoint_path()) : std::filesystem::path();
+  const bool begun = ranks_ ? !ranks_->broadcast(checkpoint.string()).empty() : !checkpoint.empty();
+  if (!begun) {  // before the optimizer, which may keep an average from here on
     const std::string note = network_.start_new_layer(config_, *data_.training.images, data_.training.dataset().labels(), progress_);
     if (!note.empty()) data_.notes.push_back(note);
   }
   kept_.optimizer = make_optimizer(*network_.model, config_.schedule);
-  if (!checkpoint.empty()) {
-    load_checkpoint(checkpoint, network_, data_.labels, kept_);
+  if (!checkpoint.empty()) load_checkpoint(checkpoint, network_, data_.labels, kept_);
+  if (ranks_) share_state(*ranks_, checkpoint, network_, data_.labels, kept_);
+  if (begun) {
     run.forget_after(kept_.state.epochs_done);
   } else {
     if (!run.log().empty() && run.log().back().epoch > 0)
@@ -133,6 +139,7 @@ void Trainer::Work::measure_start(const std::function<void(const EpochRecord&)>&
   EpochRecord record;
   record.device = data_.facts.device;
   recorder_.measure(epoch(0), *kept_.optimizer, record);
+  if (ranks_) record = shared_record(*ranks_, record);
   if (config_.output.keep_start) recorder_.save_start(epoch(0));
   recorder_.add(record);
   recorder_.save_checkpoint(epoch(0), kept_);
@@ -155,6 +162,10 @@ bool Trainer::Work::try_epoch() {
 void Trainer::Work::finish_epoch(const std::function<void(const EpochRecord&)>& on_epoch) {
   EpochRecord record = std::move(kept_.under_way->record);
   kept_.under_way.reset();
+  if (ranks_) {
+    expect_same_weights(*ranks_, epoch(kept_.state.epochs_done + 1));
+    record = shared_record(*ranks_, record);
+  }
   record.notes.insert(record.notes.begin(), undone_.begin(), undone_.end());
   undone_.clear();
   TrainState& state = kept_.state;
@@ -173,10 +184,10 @@ void Trainer::Work::finish_epoch(const std::function<void(const EpochRecord&)>& 
   if (stuck) stop_if_hopeless(state, record.epoch, *stuck);
 }
 
-Trainer::Trainer(const RunConfig& config, RunDirectory& run, const Progress& progress)
-    : Trainer(config, run, find_system(config.system.name), progress) {}
-Trainer::Trainer(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress)
-    : work_(std::make_unique<Work>(config, run, system, progress)) {}
+Trainer::Trainer(const RunConfig& config, RunDirectory& run, const Progress& progress, std::shared_ptr<Ranks> ranks)
+    : Trainer(config, run, find_system(config.system.name), progress, std::move(ranks)) {}
+Trainer::Trainer(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress, std::shared_ptr<Ranks> ranks)
+    : work_(std::make_unique<Work>(config, run, system, progress, std::move(ranks))) {}
 Trainer::~Trainer() = default;
 
 const TrainingData& Trainer::data() const { return work_->data().facts; }

@@ -51,6 +51,7 @@ class Process {
   /// Waits until stderr holds `text`; false if the program ended or half a minute passed before.
   bool wait_for_error_text(const std::string& text);
   bool running();
+  pid_t id() const { return id_; }
   void send(int signal);
   Outcome wait();
 

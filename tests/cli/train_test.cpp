@@ -248,8 +248,10 @@ TEST_F(Train, HelpListsTheSystemsAndTheTableFitsATerminal) {
       if (cleared) part = part.substr(4);
       const bool row = part.starts_with("    ") || part.starts_with("epoch  ");
       rows += row ? 1 : 0;
-      drawn += cleared && !row && !part.empty() ? 1 : 0;
-      if (row || cleared) {
+      // After the line of progress is cleared, sentences may follow in its place: these are wrapped by the terminal.
+      const bool progress = cleared && part.starts_with("smartmine: ") && !part.starts_with("smartmine: note");
+      drawn += progress ? 1 : 0;
+      if (row || progress) {
         EXPECT_LE(part.size(), 80U) << part;
       }
     }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +46,15 @@ struct ImageStoreStats {
   std::size_t cached_bytes = 0;
 };
 
+/// For several processes that check one data set together: this one decodes the items from `begin` to `end`; of the others it looks only
+/// whether their files are there.
+struct CheckShare {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  /// Puts together what each process found wrong, by item, so that all have the same; empty: nothing is.
+  std::function<void(std::vector<std::string>& reasons)> merge;
+};
+
 /// The images of a data set at one size, decoded by worker threads and kept while there is room. The first images to come are the ones
 /// kept: with every epoch in another order no choice does better, and none is decoded twice if all fit. All calls are safe from several
 /// threads except `check_all`, which must run alone.
@@ -57,8 +67,8 @@ class ImageStore {
 
   /// Decodes every image once, keeping those there is room for; what a first epoch would do anyway. With skip_bad_images, bad ones are
   /// dropped: the data set shrinks, its items move up, and nobody meets a bad image afterwards. Otherwise throws IoError naming the first
-  /// bad image and how many more there are. Throws IoError if no image is left.
-  void check_all(const Progress& progress = {});
+  /// bad image and how many more there are. Throws IoError if no image is left. With a `share`, all processes call it.
+  void check_all(const Progress& progress = {}, const CheckShare* share = nullptr);
   /// Those dropped by `check_all`, in the order of the data set.
   std::span<const BadImage> bad_images() const;
 

@@ -5,6 +5,7 @@
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
 #include "smartmine/graph/neighbors.h"
+#include "smartmine/graph/team.h"
 
 namespace smartmine {
 
@@ -21,7 +22,8 @@ class ExactKnn {
   explicit ExactKnn(const ExactKnnOptions& options) : options_(options) {}
 
   /// Lists of all rows, each without itself. Throws InvalidArgument if there are too few rows or one is not finite.
-  NeighborResult neighbors(const Rows& rows, const Progress& progress = {}) const;
+  /// With a `team`, all members call it.
+  NeighborResult neighbors(const Rows& rows, const Progress& progress = {}, const Team* team = nullptr) const;
 
   /// Lists of `queries` (of the same dimension) among `rows`; a row equal to a query is a neighbour like any other.
   NeighborResult search(const Rows& rows, const Rows& queries, const Progress& progress = {}) const;

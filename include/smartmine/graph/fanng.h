@@ -9,6 +9,7 @@
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
 #include "smartmine/graph/neighbors.h"
+#include "smartmine/graph/team.h"
 
 namespace smartmine {
 
@@ -103,6 +104,8 @@ struct FanngResult {
 
 /// Builds the graph over `rows` and the lists of all of them. `previous` is needed by Start::kPrevious alone and must
 /// be of the same size and dimension. Throws InvalidArgument for bad options or rows, Cancelled if `progress` says so.
-FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous = nullptr, const Progress& progress = {});
+/// With a `team`, all members call it, with the same of everything but the threads.
+FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous = nullptr, const Progress& progress = {},
+                        const Team* team = nullptr);
 
 }  // namespace smartmine

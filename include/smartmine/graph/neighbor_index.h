@@ -48,6 +48,7 @@ struct NeighborIndexOptions {
 struct NeighborCall {
   std::optional<std::uint64_t> seed;  ///< Instead of the options' seed, such as one an epoch.
   DeviceSearch device;                ///< Where the rows are on an accelerator, or can be.
+  const Team* team = nullptr;         ///< That shares the work of this call; a device's is done by each member.
 };
 
 /// The only door to the lists of all points. Chooses how they are found, and keeps the graph from one call to the next.

@@ -25,6 +25,14 @@ class RunDirectory {
   /// Takes up one that is there. Throws IoError if it is not, or has no config.toml.
   static RunDirectory open(const std::filesystem::path& path);
 
+  /// For a rank that others write for: the directory of `path`, which may be on another host, is never written to. `log` are the lines of
+  /// its log.
+  static RunDirectory follow(const std::filesystem::path& path, std::span<const std::string> log);
+  /// False: it follows.
+  bool writes() const { return writes_; }
+  /// The lines of its log.
+  std::span<const std::string> log_lines() const { return lines_; }
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config_path() const { return path_ / "config.toml"; }
   std::filesystem::path checkpoint_path() const { return path_ / "checkpoint"; }
@@ -69,6 +77,7 @@ class RunDirectory {
   std::filesystem::path path_;
   std::vector<EpochRecord> log_;
   std::vector<std::string> lines_;  // as they stand in the file
+  bool writes_ = true;
 };
 
 /// "runs/glyphs-1", or the first number that is free.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "smartmine/core/progress.h"
@@ -8,6 +9,7 @@
 #include "smartmine/run/config.h"
 #include "smartmine/run/epoch_record.h"
 #include "smartmine/run/run_directory.h"
+#include "smartmine/train/ranks.h"
 
 namespace smartmine {
 
@@ -21,8 +23,10 @@ struct ChoiceEvents {
 /// each, the better ones for a quarter of the epochs, and then looks how much of the way from the start to the end is needed. Every trial
 /// is a run in trials/ of `run`, so that whatever ends it, the next call goes on; once decided, choice.json has it and nothing is tried
 /// again. The test half is never looked at. With too few classes to hold out, or too little time, it is careful instead. Throws Cancelled
-/// and what a Trainer throws.
-Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events = {}, const Progress& progress = {});
+/// and what a Trainer throws. With `ranks` all of them call it, and all get the same; a budget is then an InvalidArgument, for their clocks
+/// differ.
+Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events = {}, const Progress& progress = {},
+                       const std::shared_ptr<Ranks>& ranks = nullptr);
 
 /// The settings to train with after a choice.
 RunConfig chosen_config(const RunConfig& config, const Choice& choice);

@@ -13,6 +13,7 @@
 #include "smartmine/run/config.h"
 #include "smartmine/run/epoch_record.h"
 #include "smartmine/run/run_directory.h"
+#include "smartmine/train/ranks.h"
 
 namespace smartmine {
 
@@ -41,9 +42,12 @@ class Trainer {
  public:
   /// Loads the data and makes the network, or takes up where the run's last checkpoint left off. Throws InvalidArgument for bad settings,
   /// IoError for bad files, among them a checkpoint of other data.
-  Trainer(const RunConfig& config, RunDirectory& run, const Progress& progress = {});
+  /// With `ranks`, each of them makes its own, and all calls are made by all; what differs between them is a RankFailure. Rank 0 writes;
+  /// the others' `run` follows.
+  Trainer(const RunConfig& config, RunDirectory& run, const Progress& progress = {}, std::shared_ptr<Ranks> ranks = nullptr);
   /// With a system that is not in the table.
-  Trainer(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress = {});
+  Trainer(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress = {},
+          std::shared_ptr<Ranks> ranks = nullptr);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;

@@ -1,0 +1,27 @@
+#include "rank_arguments.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "option_checks.h"
+
+namespace smartmine::app {
+
+void RankArguments::add_to(CLI::App& command) {
+  constexpr int kMostRanks = 256;  // that one host starts
+  command.add_option("--ranks", ranks, "Processes to share the work, on this host; docs/scale.md has several hosts")
+      ->check(whole_number(1, kMostRanks))
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--rank-timeout", timeout, "Seconds that ranks wait for one that is silent before all end")
+      ->check(positive_number())
+      ->type_name("X")
+      ->capture_default_str();
+}
+
+bool RankArguments::several() const {
+  const char* const size = std::getenv("WORLD_SIZE");
+  return ranks > 1 || (size != nullptr && std::string_view(size) != "1") || (size == nullptr && std::getenv("RANK") != nullptr);
+}
+
+}  // namespace smartmine::app

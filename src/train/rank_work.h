@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+
+#include "smartmine/train/ranks.h"
+#include "train/epoch.h"
+
+// What ranks do together at the seams of a run. All of these are calls of all ranks.
+namespace smartmine {
+
+/// The settings for one of the ranks: those of a host share its cores. Without ranks as they are.
+RunConfig with_share_of_cores(RunConfig config, const Ranks* ranks);
+/// The threads of all ranks of the host, for what one of them does while the others wait.
+unsigned threads_of_host(const Epoch& epoch);
+
+/// Throws RankFailure if a rank has other images or labels, naming the first.
+void expect_same_images(Ranks& ranks, const Dataset& images);
+/// Each rank's share of the images to be looked at; what one finds wrong is wrong for all.
+CheckShare share_of_checks(Ranks& ranks, std::size_t images);
+/// Throws RankFailure if a rank has planned other steps, or has another kappa.
+void expect_same_plan(Ranks& ranks, const Epoch& epoch, const EpochPlan& plan, const KappaPolicy* kappa);
+/// Throws RankFailure if a rank has other weights.
+void expect_same_weights(Ranks& ranks, const Epoch& epoch);
+
+/// Gives all ranks the weights and all that lasts of rank 0, which took it from `checkpoint`; empty: there was none.
+void share_state(Ranks& ranks, const std::filesystem::path& checkpoint, const Network& network, const LabelIndex& labels, Persistent& kept);
+/// Rank 0's record, with its times and measurements.
+EpochRecord shared_record(Ranks& ranks, const EpochRecord& record);
+
+/// Lists of all rows, each rank its share of them.
+NeighborResult find_shared_lists(Ranks& ranks, NeighborIndex& index, const Rows& rows, const NeighborCall& call, const Progress& progress);
+
+}  // namespace smartmine

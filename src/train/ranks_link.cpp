@@ -1,0 +1,455 @@
+#include "train/ranks_link.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#ifdef SMARTMINE_RANKS
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <torch/types.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <optional>
+#include <set>
+#include <thread>
+// LibTorch's own headers are not free of what we warn about.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wall"
+#pragma GCC diagnostic ignored "-Wextra"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#pragma GCC diagnostic pop
+#endif
+
+namespace smartmine {
+
+#ifndef SMARTMINE_RANKS
+
+namespace {
+[[noreturn]] void refuse() {
+  throw RankFailure(
+      "this program was built without ranks: it takes a LibTorch with Gloo and the headers of Gloo (Debian's libgloo-dev) to build them");
+}
+}  // namespace
+
+bool Ranks::available() { return false; }
+struct Ranks::Link::State {};
+Ranks::Link::Link(const RankWorld& /*world*/) { refuse(); }
+Ranks::Link::~Link() = default;
+int Ranks::Link::local_size() const { return 1; }
+void Ranks::Link::send(const void* /*data*/, std::size_t /*bytes*/, int /*to*/) { refuse(); }
+void Ranks::Link::receive(void* /*data*/, std::size_t /*bytes*/, int /*from*/) { refuse(); }
+void Ranks::Link::exchange(std::span<const Piece> /*pieces*/) { refuse(); }
+void Ranks::Link::fail(const std::string& /*why*/) noexcept {}
+class RankStore::Server {};
+RankStore::RankStore(double /*timeout_seconds*/) { refuse(); }
+RankStore::~RankStore() = default;
+std::uint16_t RankStore::port() const { return 0; }
+void RankStore::fail(const std::string& /*why*/) noexcept {}
+
+#else
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr Milliseconds kLook{20};              // between two looks into the store
+constexpr Milliseconds kStoreAnswers{2000};    // a store that takes longer is not there
+constexpr const char* kPrefix = "smartmine/";  // of our keys in a store that others may use
+constexpr const char* kFailure = "failure";    // the key under which the first reason to end stands
+
+Milliseconds milliseconds(double seconds) { return Milliseconds(static_cast<std::int64_t>(1000 * seconds)); }
+
+/// Runs `work` in a thread of its own and waits no longer than `limit`: calls into a store may wait for ever if its host is cut off. Throws
+/// what it throws; nothing: time is up, and the thread is left to itself.
+template <class Work>
+auto within(Milliseconds limit, Work work) -> std::optional<decltype(work())> {
+  using Result = decltype(work());
+  auto task = std::make_shared<std::packaged_task<Result()> >(std::move(work));
+  std::future<Result> result = task->get_future();
+  std::thread([task] { (*task)(); }).detach();
+  if (result.wait_for(limit) != std::future_status::ready) return std::nullopt;
+  return result.get();
+}
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+/// The first line of what LibTorch says; the rest is where in its code.
+std::string first_line(const std::string& text) {
+  std::string line = text.substr(0, text.find('\n'));
+  if (const std::size_t trace = line.find(" Exception raised from"); trace != std::string::npos) line.resize(trace);
+  return line;
+}
+
+/// What the ranks of one attempt tell each other beside their work. Every call ends soon, whatever became of the store.
+class Board {
+ public:
+  Board(c10::intrusive_ptr<c10d::Store> store, const std::string& attempt)
+      : store_(c10::make_intrusive<c10d::PrefixStore>(kPrefix + attempt, std::move(store))) {}
+
+  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+
+  std::int64_t add(const std::string& key) const {
+    return ask([store = store_, key] { return store->add(key, 1); });
+  }
+  void set(const std::string& key, const std::string& text) const {
+    ask([store = store_, key, text] { return store->set(key, bytes_of(text)), true; });
+  }
+  std::string get(const std::string& key) const {
+    return ask([store = store_, key] {
+      const std::vector<std::uint8_t> value = store->get(key);
+      return std::string(value.begin(), value.end());
+    });
+  }
+  bool has(const std::string& key) const {
+    return ask([store = store_, key] { return store->check({key}); });
+  }
+
+  /// The first reason to end that was written down; nothing: there is none, or nobody to ask.
+  std::optional<std::string> failure() const noexcept {
+    try {
+      if (has(kFailure)) return get(kFailure);
+    } catch (const std::exception&) {
+      // Then there is nobody to ask.
+    }
+    return std::nullopt;
+  }
+  /// Writes down a reason, unless there is one. Returns the one that counts.
+  std::string fail(const std::string& why) const noexcept {
+    try {
+      if (add("failures") == 1) {
+        set(kFailure, why);
+        return why;
+      }
+      const auto end = Clock::now() + kStoreAnswers;
+      while (Clock::now() < end) {
+        if (auto first = failure()) return *first;
+        std::this_thread::sleep_for(kLook);
+      }
+    } catch (const std::exception&) {
+      // As above.
+    }
+    return why;
+  }
+
+ private:
+  template <class Work>
+  static auto ask(Work work) -> decltype(work()) {
+    auto answer = within(kStoreAnswers, std::move(work));
+    if (!answer) throw RankFailure("the store does not answer");
+    return *answer;
+  }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+};
+
+/// The address of this host on the way to another: what peers can reach it by.
+std::string own_address(const std::string& target, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(target.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
+  for (const addrinfo* each = all.get(); each != nullptr; each = each->ai_next) {
+    const int socket = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) continue;
+    sockaddr_storage own{};
+    socklen_t length = sizeof own;
+    std::array<char, NI_MAXHOST> text{};
+    const bool known = ::connect(socket, each->ai_addr, each->ai_addrlen) == 0 &&
+                       getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+                       getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+    ::close(socket);
+    if (known) return text.data();
+  }
+  return {};
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const RankWorld& world) {
+  c10d::TCPStoreOptions options;
+  options.port = world.port;
+  options.isServer = world.rank == 0 && !world.store_elsewhere;
+  options.waitWorkers = false;
+  options.timeout = milliseconds(world.timeout_seconds);
+  try {
+    auto store = within(options.timeout + kStoreAnswers, [address = world.address, options] {
+      return c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::TCPStore>(address, options));
+    });
+    if (store) return *store;
+  } catch (const std::exception& error) {
+    if (options.isServer)
+      throw RankFailure(
+          fmt::format("port {} cannot be opened for the other ranks ({}); choose another MASTER_PORT", world.port,
+                      std::string_view(error.what()).find("in use") != std::string_view::npos ? "it is in use" : first_line(error.what())));
+  }
+  throw RankFailure(fmt::format("rank {} cannot be reached at {}, port {}, within {:g} s", world.store_elsewhere ? "of the store" : "0",
+                                world.address, world.port, world.timeout_seconds));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string numbers(const std::set<int>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+}  // namespace
+
+bool Ranks::available() { return true; }
+
+struct Ranks::Link::State {
+  State(const RankWorld& w, Board b) : world(w), board(std::move(b)) {}
+
+  RankWorld world;
+  Board board;
+  int local_size = 1;
+  int tag = 0;
+  bool failed = false;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+
+  bool hosts_store() const { return world.rank == 0 && !world.store_elsewhere; }
+  Milliseconds timeout() const { return milliseconds(world.timeout_seconds); }
+  void meet();
+  void compare_hellos();
+  void connect();
+  [[noreturn]] void end(const std::string& why);
+  [[noreturn]] void lost(int peer, const std::string& error);
+  std::set<int> silent_ranks() const;
+  void wait(const c10::intrusive_ptr<c10d::Work>& work, int peer);
+};
+
+namespace {
+
+torch::Tensor bytes_at(const void* data, std::size_t bytes) {
+  return torch::from_blob(const_cast<void*>(data), {static_cast<std::int64_t>(bytes)}, torch::kUInt8);
+}
+
+}  // namespace
+
+/// Ends the work of this rank; all others hear why. The store is kept open until they have had time to ask.
+void Ranks::Link::State::end(const std::string& why) {
+  failed = true;
+  const std::string first = board.fail(why);
+  if (hosts_store()) std::this_thread::sleep_for(kStoreAnswers);
+  throw RankFailure(first);
+}
+
+// All ranks that wait for one that is silent get here at about the same time, and say so; who does not is the one.
+std::set<int> Ranks::Link::State::silent_ranks() const {
+  std::set<int> silent;
+  for (int r = 0; r < world.size; ++r) silent.insert(r);
+  const auto end = Clock::now() + std::clamp(timeout() / 4, Milliseconds(1000), Milliseconds(10'000));
+  try {
+    board.set(fmt::format("waits/{}", world.rank), "");
+    while (!silent.empty() && Clock::now() < end) {
+      for (auto r = silent.begin(); r != silent.end();) r = board.has(fmt::format("waits/{}", *r)) ? silent.erase(r) : std::next(r);
+      std::this_thread::sleep_for(kLook);
+    }
+  } catch (const std::exception&) {
+    return world.store_elsewhere ? std::set<int>{} : std::set<int>{0};  // who has the store is cut off, or this rank is
+  }
+  return silent;
+}
+
+void Ranks::Link::State::lost(int peer, const std::string& error) {
+  const bool slow = error.find("imed out") != std::string::npos || error.find("imeout") != std::string::npos;
+  // A rank that ended by itself has said why.
+  const auto until = Clock::now() + Milliseconds(500);
+  do {
+    if (auto why = board.failure()) end(*why);
+    std::this_thread::sleep_for(kLook);
+  } while (!slow && Clock::now() < until);
+  if (!slow) end(fmt::format("rank {} is gone: its connection has closed", peer));
+  std::set<int> silent = silent_ranks();
+  if (auto why = board.failure()) end(*why);
+  if (silent.empty()) silent.insert(peer);
+  end(fmt::format("{} {} not answered for {:g} s: stopped, hung, or cut off from the others", numbers(silent),
+                  silent.size() == 1 ? "has" : "have", world.timeout_seconds));
+}
+
+void Ranks::Link::State::wait(const c10::intrusive_ptr<c10d::Work>& work, int peer) {
+  try {
+    work->wait(timeout());
+  } catch (const std::exception& error) {
+    lost(peer, error.what());
+  }
+}
+
+/// Waits until all ranks have said hello.
+void Ranks::Link::State::meet() {
+  const auto end_of_wait = Clock::now() + timeout();
+  if (board.add(fmt::format("came/{}", world.rank)) > 1)
+    end(fmt::format("rank {} has come twice; every rank must be started once, and no other run may use port {}", world.rank, world.port));
+  board.set(fmt::format("hello/{}", world.rank),
+            fmt::format("smartmine {}, LibTorch {}, {} ranks\n{}", SMARTMINE_VERSION, TORCH_VERSION, world.size, host_name()));
+  std::set<int> missing;
+  for (int r = 0; r < world.size; ++r) missing.insert(r);
+  while (true) {
+    for (auto r = missing.begin(); r != missing.end();) r = board.has(fmt::format("hello/{}", *r)) ? missing.erase(r) : std::next(r);
+    if (auto why = board.failure()) end(*why);
+    if (missing.empty()) return;
+    if (Clock::now() > end_of_wait)
+      end(fmt::format("{} {} not come within {:g} s; {} were expected", numbers(missing), missing.size() == 1 ? "has" : "have",
+                      world.timeout_seconds, world.size));
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+void Ranks::Link::State::compare_hellos() {
+  std::string first_version, own_host;
+  std::vector<std::string> hosts;
+  for (int r = 0; r < world.size; ++r) {
+    const std::string hello = board.get(fmt::format("hello/{}", r));
+    const std::string version = hello.substr(0, hello.find('\n'));
+    hosts.push_back(hello.substr(hello.find('\n') + 1));
+    if (r == 0) first_version = version;
+    if (version != first_version) end(fmt::format("rank {} is of '{}' where rank 0 is of '{}'", r, version, first_version));
+  }
+  local_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(world.rank)]));
+}
+
+void Ranks::Link::State::connect() {
+  auto options = c10d::ProcessGroupGloo::Options::create();
+  options->timeout = timeout();
+  options->threads = 1;
+  const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
+  if (interface != nullptr && *interface != '\0') {
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(interface));
+  } else {
+    const std::string address = own_address(world.address, world.port);
+    options->devices.push_back(address.empty() ? c10d::ProcessGroupGloo::createDefaultDevice()
+                                               : c10d::ProcessGroupGloo::createDeviceForHostname(address));
+  }
+  group = c10::make_intrusive<c10d::ProcessGroupGloo>(board.store(), world.rank, world.size, options);
+}
+
+Ranks::Link::Link(const RankWorld& world) {
+  state_ = std::make_unique<State>(world, Board(open_store(world), world.attempt));
+  try {
+    state_->meet();
+    state_->compare_hellos();
+    state_->connect();
+  } catch (const RankFailure&) {
+    throw;
+  } catch (const std::exception& error) {
+    state_->end(fmt::format("rank {} cannot connect to the others: {}", world.rank, first_line(error.what())));
+  }
+}
+
+Ranks::Link::~Link() {
+  // Taking connections down waits for peers that may be gone; the end of the process does it better.
+  if (state_->failed) {
+    state_->group.release();
+    static_cast<void>(c10::intrusive_ptr<c10d::Store>(state_->board.store()).release());
+  }
+}
+
+int Ranks::Link::local_size() const { return state_->local_size; }
+
+void Ranks::Link::send(const void* data, std::size_t bytes, int to) {
+  if (bytes == 0) return;
+  std::vector<torch::Tensor> message = {bytes_at(data, bytes)};
+  try {
+    state_->wait(state_->group->send(message, to, state_->tag), to);
+  } catch (const RankFailure&) {
+    throw;
+  } catch (const std::exception& error) {
+    state_->lost(to, error.what());
+  }
+}
+
+void Ranks::Link::receive(void* data, std::size_t bytes, int from) {
+  if (bytes == 0) return;
+  std::vector<torch::Tensor> message = {bytes_at(data, bytes)};
+  try {
+    state_->wait(state_->group->recv(message, from, state_->tag), from);
+  } catch (const RankFailure&) {
+    throw;
+  } catch (const std::exception& error) {
+    state_->lost(from, error.what());
+  }
+}
+
+void Ranks::Link::exchange(std::span<const Piece> pieces) {
+  State& state = *state_;
+  std::vector<std::pair<c10::intrusive_ptr<c10d::Work>, int> > under_way;
+  int peer = 0;
+  try {
+    for (peer = 0; peer < state.world.size; ++peer) {
+      if (peer == state.world.rank) continue;
+      const auto start = [&](const void* data, std::size_t bytes, bool out) {
+        if (bytes == 0) return;
+        std::vector<torch::Tensor> message = {bytes_at(data, bytes)};
+        under_way.emplace_back(out ? state.group->send(message, peer, state.tag) : state.group->recv(message, peer, state.tag), peer);
+      };
+      const Piece& own = pieces[static_cast<std::size_t>(state.world.rank)];
+      const Piece& other = pieces[static_cast<std::size_t>(peer)];
+      start(own.note, 1, true);
+      start(own.data, own.bytes, true);
+      start(other.note, 1, false);
+      start(other.data, other.bytes, false);
+    }
+  } catch (const std::exception& error) {
+    state.lost(peer, error.what());
+  }
+  for (const auto& [work, with] : under_way) state.wait(work, with);
+}
+
+void Ranks::Link::fail(const std::string& why) noexcept {
+  if (state_->failed) return;
+  state_->failed = true;
+  state_->board.fail(why);
+  try {
+    if (state_->hosts_store()) std::this_thread::sleep_for(kStoreAnswers);
+  } catch (...) {
+    // A sleep cannot fail.
+  }
+}
+
+class RankStore::Server {
+ public:
+  explicit Server(double timeout_seconds) {
+    c10d::TCPStoreOptions options;
+    options.port = 0;
+    options.isServer = true;
+    options.waitWorkers = false;
+    options.timeout = milliseconds(timeout_seconds);
+    store_ = c10::make_intrusive<c10d::TCPStore>("localhost", options);
+  }
+  std::uint16_t port() const { return store_->getPort(); }
+  void fail(const std::string& why) const noexcept { Board(store_, RankWorld().attempt).fail(why); }
+
+ private:
+  c10::intrusive_ptr<c10d::TCPStore> store_;
+};
+
+RankStore::RankStore(double timeout_seconds) {
+  try {
+    server_ = std::make_unique<Server>(timeout_seconds);
+  } catch (const std::exception& error) {
+    throw RankFailure(fmt::format("no port can be opened for the ranks: {}", first_line(error.what())));
+  }
+}
+RankStore::~RankStore() = default;
+std::uint16_t RankStore::port() const { return server_->port(); }
+void RankStore::fail(const std::string& why) noexcept { server_->fail(why); }
+
+#endif
+
+}  // namespace smartmine

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "smartmine/train/ranks.h"
+
+namespace smartmine {
+
+/// The connections of a rank: all that knows c10d. Whatever goes wrong is a RankFailure that names a rank.
+class Ranks::Link {
+ public:
+  /// Joins.
+  explicit Link(const RankWorld& world);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  int local_size() const;
+  void send(const void* data, std::size_t bytes, int to);
+  void receive(void* data, std::size_t bytes, int from);
+  /// What each rank has for all the others, and a byte beside it.
+  struct Piece {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    std::byte* note = nullptr;
+  };
+  /// Of each rank one, in their order: gives one's own and gets the others'.
+  void exchange(std::span<const Piece> pieces);
+  void fail(const std::string& why) noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace smartmine

@@ -1,0 +1,240 @@
+// Several processes that share one piece of work, and what becomes of them if one fails.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "files.h"
+#include "program.h"
+#include "train/made_folder.h"
+
+namespace smartmine::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+using Words = std::vector<std::string>;
+
+bool with_ranks() { return smartmine({"--version"}).out.find("several ranks") != std::string::npos; }
+
+/// A port that nobody uses now.
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  bind(socket, reinterpret_cast<sockaddr*>(&address), length);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  close(socket);
+  return ntohs(address.sin_port);
+}
+
+/// Children of a process, in the order in which they were started.
+std::vector<pid_t> children_of(pid_t parent) {
+  std::ifstream file("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
+}
+
+class RanksOfTheProgram : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!with_ranks()) GTEST_SKIP() << "this program was built without ranks";
+    make_image_folder(folder_ / "images");
+  }
+
+  Words command(const std::string& run, const Words& more = {}) const {
+    Words words = {
+        "train",          "--dataset", "folder",          "--data-root", folder_ / "images", "--channels",      "1", "--input-size", "16",
+        "--choose",       "off",       "--batch-size",    "6",           "--quiet",          "--warmup-epochs", "1", "--threads",    "1",
+        "--rank-timeout", "20",        "--embedding-dim", "8",           "--output",         folder_ / run};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Outcome run(const std::string& name, const Words& more) { return smartmine(command(name, more)); }
+
+  std::unique_ptr<Process> start(const std::string& run, const Words& more, const std::map<std::string, std::string>& environment = {}) {
+    Words words = command(run, more);
+    words.insert(words.begin(), SMARTMINE_PROGRAM);
+    return std::make_unique<Process>(words, Surroundings{.environment = environment});
+  }
+  /// As torchrun would without its store.
+  std::unique_ptr<Process> start_rank(int rank, int size, int port, const std::string& name, const Words& more) {
+    return start(name, more,
+                 {{"RANK", std::to_string(rank)},
+                  {"WORLD_SIZE", std::to_string(size)},
+                  {"MASTER_ADDR", "127.0.0.1"},
+                  {"MASTER_PORT", std::to_string(port)}});
+  }
+  /// Waits until the first is there: signals are heard by then.
+  bool has_checkpoint(const std::string& run, Process& process) const {
+    const auto end = Clock::now() + std::chrono::seconds(90);
+    while (Clock::now() < end && process.running()) {
+      if (std::filesystem::exists(folder_ / (run + "/checkpoint/state.json"))) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+  std::string file(const std::string& name) const { return read_text(folder_ / name); }
+  void expect_same_run(const std::string& a, const std::string& b) const {
+    for (const char* name :
+         {"checkpoint/model.safetensors", "checkpoint/optimizer.safetensors", "metrics.csv", "triplets/epoch-0002.npy"}) {
+      EXPECT_FALSE(file(a + "/" + name).empty()) << name;
+      EXPECT_EQ(file(a + "/" + name), file(b + "/" + name)) << a << " and " << b << ": " << name;
+    }
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(RanksOfTheProgram, OneAndTwoAndThreeGiveTheSameBits) {
+  const Words how = {"--epochs", "2", "--shards", "3", "--save-epochs", "2", "--dropout", "0.2", "--weight-average", "0.9"};
+  for (const char* ranks : {"1", "2", "3"}) {
+    Words words = how;
+    words.insert(words.end(), {"--ranks", ranks});
+    const Outcome outcome = run(ranks, words);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+  }
+  expect_same_run("1", "2");
+  expect_same_run("1", "3");
+}
+
+TEST_F(RanksOfTheProgram, KilledOneEndsAllAndAnotherNumberGoesOnToTheSameEnd) {
+  const Words how = {"--epochs", "15", "--shards", "2", "--save-epochs", "2"};
+  ASSERT_EQ(run("whole", how).status, 0);
+  Words two = how;
+  two.insert(two.end(), {"--ranks", "2"});
+  std::unique_ptr<Process> process = start("cut", two);
+  ASSERT_TRUE(has_checkpoint("cut", *process));
+  const std::vector<pid_t> ranks = children_of(process->id());
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks[1], SIGKILL);
+  const auto begin = Clock::now();
+  const Outcome outcome = process->wait();
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1 was killed by signal 9"));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(25));
+  Words on = how;
+  on.insert(on.end(), {"--resume", "auto", "--ranks", "3"});
+  const Outcome resumed = run("cut", on);
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  expect_same_run("whole", "cut");
+}
+
+TEST_F(RanksOfTheProgram, CtrlCOnOneStopsAllAndSaves) {
+  const Words how = {"--epochs", "15", "--shards", "2", "--save-epochs", "2"};
+  Words two = how;
+  two.insert(two.end(), {"--ranks", "2"});
+  std::unique_ptr<Process> process = start("cut", two);
+  ASSERT_TRUE(has_checkpoint("cut", *process));
+  const std::vector<pid_t> ranks = children_of(process->id());
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks[1], SIGINT);
+  const Outcome outcome = process->wait();
+  EXPECT_EQ(outcome.status, 130) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("stopped and saved"));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  ASSERT_EQ(run("cut", {"--resume"}).status, 0);
+  ASSERT_EQ(run("whole", how).status, 0);
+  expect_same_run("whole", "cut");
+}
+
+TEST_F(RanksOfTheProgram, OneThatStandsStillIsNamedAfterTheTimeOut) {
+  std::unique_ptr<Process> process = start("run", {"--epochs", "4000", "--ranks", "3", "--rank-timeout", "3"});
+  ASSERT_TRUE(has_checkpoint("run", *process));
+  const std::vector<pid_t> ranks = children_of(process->id());
+  ASSERT_EQ(ranks.size(), 3U);
+  kill(ranks[2], SIGSTOP);
+  const auto begin = Clock::now();
+  const Outcome outcome = process->wait();
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_THAT(outcome.err, HasSubstr("rank 2 has not answered for 3 s"));
+  EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("rank 1 has not answered")));
+}
+
+TEST_F(RanksOfTheProgram, WrongWorldsEndEverywhereWithOneLine) {
+  const auto expect_end = [](std::vector<std::unique_ptr<Process>> processes, const std::string& text) {
+    for (auto& process : processes) {
+      const Outcome outcome = process->wait();
+      EXPECT_NE(outcome.status, 0) << text;
+      EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr(text));
+    }
+  };
+  std::vector<std::unique_ptr<Process>> all;
+  int port = free_port();
+  for (const int rank : {0, 1, 1}) all.push_back(start_rank(rank, 3, port, "twice", {}));
+  expect_end(std::move(all), "rank 1 has come twice");
+  all.clear();
+  port = free_port();
+  for (const int rank : {0, 1}) all.push_back(start_rank(rank, 2, port, "other", {"--margin", rank == 0 ? "0.2" : "0.3"}));
+  expect_end(std::move(all), "rank 1 has other settings than rank 0: 'margin = 0.3' where that has 'margin = 0.2'");
+  all.clear();
+  port = free_port();
+  std::filesystem::copy(folder_ / "images", folder_ / "less", std::filesystem::copy_options::recursive);
+  std::filesystem::remove(folder_ / "less/class10/3.png");
+  for (const int rank : {0, 1})
+    all.push_back(start_rank(rank, 2, port, "data", {"--data-root", folder_ / (rank == 0 ? "images" : "less")}));
+  expect_end(std::move(all), "class10/3.png");
+  all.clear();
+  all.push_back(start_rank(1, 2, free_port(), "alone", {"--rank-timeout", "2"}));
+  expect_end(std::move(all), "rank 0 cannot be reached at 127.0.0.1");
+  all.clear();
+  all.push_back(start("no address", {}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}}));
+  expect_end(std::move(all), "MASTER_ADDR is not set");
+  for (const char* run : {"twice", "other", "data", "alone", "no address"}) EXPECT_FALSE(std::filesystem::exists(folder_ / run)) << run;
+}
+
+TEST_F(RanksOfTheProgram, APortInUseIsNamed) {
+  const int port = free_port();
+  std::unique_ptr<Process> first = start_rank(0, 2, port, "first", {"--rank-timeout", "15"});
+  for (int wait = 0; wait < 500; ++wait) {  // until it listens
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    const bool listens = connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(socket);
+    if (listens) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const Outcome second = start_rank(0, 2, port, "second", {})->wait();
+  EXPECT_EQ(second.status, 1);
+  EXPECT_EQ(std::count(second.err.begin(), second.err.end(), '\n'), 1) << second.err;
+  EXPECT_THAT(second.err, AllOf(HasSubstr("port " + std::to_string(port)), HasSubstr("in use")));
+  first->send(SIGKILL);
+}
+
+TEST_F(RanksOfTheProgram, ListsByTwoAreThoseOfOne) {
+  write_matrix(folder_ / "few.npy", clustered_rows(700, 12), 700, 12);
+  write_matrix(folder_ / "many.npy", clustered_rows(9000, 12), 9000, 12);
+  for (const auto& [name, index] : {std::pair("few", "exact"), {"many", "fanng"}}) {
+    for (const char* ranks : {"1", "2"}) {
+      const std::string prefix = folder_ / (std::string(name) + ranks);
+      const Outcome outcome = smartmine({"knn", "--embeddings", folder_ / (std::string(name) + ".npy"), "--neighbors", "20", "--index",
+                                         index, "--quiet", "--output", prefix, "--ranks", ranks, "--rank-timeout", "20"});
+      ASSERT_EQ(outcome.status, 0) << outcome.err;
+    }
+    for (const char* end : {".ids.npy", ".distances.npy"})
+      EXPECT_EQ(file(std::string(name) + "1" + end), file(std::string(name) + "2" + end)) << name << end;
+  }
+}
+
+}  // namespace
+}  // namespace smartmine::test

@@ -1,0 +1,187 @@
+// Kills ranks at random moments, and cuts the network between hosts: the others end and say who, and what is resumed, with any number of
+// ranks, ends with the same bits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "program.h"
+#include "smartmine/core/random.h"
+#include "train/made_folder.h"
+
+namespace smartmine::test {
+namespace {
+
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+using Words = std::vector<std::string>;
+namespace fs = std::filesystem;
+
+std::size_t rank_kills() {
+  const char* given = std::getenv("SMARTMINE_KILLS");
+  return given == nullptr ? 50 : std::strtoul(given, nullptr, 10);
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::ifstream file("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
+}
+
+class RanksKill : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (smartmine({"--version"}).out.find("several ranks") == std::string::npos) GTEST_SKIP() << "this program was built without ranks";
+    make_image_folder(folder_ / "images");
+  }
+  Words command(const std::string& run, const Words& more) const {
+    Words words = {"train",
+                   "--dataset",
+                   "folder",
+                   "--data-root",
+                   folder_ / "images",
+                   "--channels",
+                   "1",
+                   "--input-size",
+                   "16",
+                   "--choose",
+                   "off",
+                   "--quiet",
+                   "--threads",
+                   "1",
+                   "--epochs",
+                   "6",
+                   "--shards",
+                   "4",
+                   "--batch-size",
+                   "6",
+                   "--resume",
+                   "auto",
+                   "--save-epochs",
+                   "2,6",
+                   "--output",
+                   folder_ / run};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  void expect_same(const std::string& a, const std::string& b) const {
+    for (const char* name : {"checkpoint/model.safetensors", "checkpoint/optimizer.safetensors", "metrics.csv", "triplets/epoch-0002.npy",
+                             "triplets/epoch-0006.npy"}) {
+      EXPECT_FALSE(read_text(folder_ / (a + "/" + name)).empty()) << name;
+      EXPECT_EQ(read_text(folder_ / (a + "/" + name)), read_text(folder_ / (b + "/" + name))) << name;
+    }
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(RanksKill, AnyRankAtAnyMomentAndAnotherNumberGoesOnToTheSameEnd) {
+  ASSERT_EQ(smartmine(command("whole", {"--ranks", "1"})).status, 0);
+  const auto begin = Clock::now();
+  ASSERT_EQ(smartmine(command("four", {"--ranks", "4"})).status, 0);
+  const std::chrono::duration<double> time = Clock::now() - begin;
+  expect_same("whole", "four");
+  Random random(static_cast<std::uint64_t>(begin.time_since_epoch().count()));
+  std::size_t killed = 0, ended = 0;
+  while (killed < rank_kills()) {
+    const std::size_t ranks = 2 + random.below(3);
+    Words words = command("cut", {"--ranks", std::to_string(ranks), "--rank-timeout", "30"});
+    words.insert(words.begin(), SMARTMINE_PROGRAM);
+    Process process(words);
+    std::this_thread::sleep_for(time * random.uniform());
+    const std::vector<pid_t> children = children_of(process.id());
+    if (!children.empty()) kill(children[random.below(children.size())], SIGKILL);
+    const auto at = Clock::now();
+    const Outcome outcome = process.wait();
+    EXPECT_LT(Clock::now() - at, std::chrono::seconds(45)) << outcome.err;
+    if (outcome.status == 0) {  // it was faster
+      expect_same("whole", "cut");
+      fs::remove_all(folder_ / "cut");
+      ++ended;
+      ASSERT_LT(ended, 20 * rank_kills());
+      continue;
+    }
+    ++killed;
+    EXPECT_THAT(outcome.err, HasSubstr("killed by signal 9")) << outcome.err;
+  }
+  const Outcome last = smartmine(command("cut", {"--ranks", "1"}));
+  EXPECT_EQ(last.status, 0) << last.err;
+  expect_same("whole", "cut");
+}
+
+/// Two hosts: network namespaces with addresses of their own, and a cable between them.
+class TwoHosts {
+ public:
+  TwoHosts() : name_("smartmine" + std::to_string(getpid())) {
+    works_ = run("ip netns add {0}a") && run("ip netns add {0}b") && run("ip link add va netns {0}a type veth peer name vb netns {0}b") &&
+             run("ip -n {0}a addr add 10.77.5.1/24 dev va") && run("ip -n {0}b addr add 10.77.5.2/24 dev vb") &&
+             run("ip -n {0}a link set va up") && run("ip -n {0}b link set vb up") && run("ip -n {0}a link set lo up") &&
+             run("ip -n {0}b link set lo up");
+  }
+  ~TwoHosts() {
+    run("ip netns del {0}a");
+    run("ip netns del {0}b");
+  }
+  TwoHosts(const TwoHosts&) = delete;
+  TwoHosts& operator=(const TwoHosts&) = delete;
+  bool works() const { return works_; }
+  void plug(bool in) { run(in ? "ip -n {0}b link set vb up" : "ip -n {0}b link set vb down"); }
+  std::unique_ptr<Process> start(int rank, const Words& words) const {
+    Words command = {"/usr/bin/env", "ip", "netns", "exec", name_ + (rank == 0 ? "a" : "b"), SMARTMINE_PROGRAM};
+    command.insert(command.end(), words.begin(), words.end());
+    return std::make_unique<Process>(
+        command,
+        Surroundings{
+            .environment = {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.77.5.1"}, {"MASTER_PORT", "29511"}}});
+  }
+
+ private:
+  bool run(std::string command) const {
+    for (std::size_t at = command.find("{0}"); at != std::string::npos; at = command.find("{0}")) command.replace(at, 3, name_);
+    return std::system((command + " 2>/dev/null").c_str()) == 0;
+  }
+  std::string name_;
+  bool works_ = false;
+};
+
+TEST_F(RanksKill, HostsApartGiveTheSameBitsAndACutCableEndsBoth) {
+  TwoHosts hosts;
+  if (!hosts.works()) GTEST_SKIP() << "ip netns is not permitted here, or not there";
+  ASSERT_EQ(smartmine(command("whole", {})).status, 0);
+  for (const bool cut : {false, true}) {
+    const std::string name = cut ? "cut" : "apart";
+    const Words more = {"--rank-timeout", cut ? "4" : "30"};
+    auto first = hosts.start(0, command(name, more)), second = hosts.start(1, command(name, more));
+    if (cut) {
+      while (first->running() && !fs::exists(folder_ / "cut/checkpoint/state.json"))
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      hosts.plug(false);
+      const auto at = Clock::now();
+      const Outcome a = first->wait(), b = second->wait();
+      EXPECT_LT(Clock::now() - at, std::chrono::seconds(25));
+      EXPECT_NE(a.status, 0);
+      EXPECT_NE(b.status, 0);
+      EXPECT_THAT(a.err, HasSubstr("rank 1 has not answered for 4 s"));
+      EXPECT_THAT(b.err, HasSubstr("rank 0 has not answered for 4 s"));
+      hosts.plug(true);
+      first = hosts.start(0, command(name, {"--rank-timeout", "30"}));
+      second = hosts.start(1, command(name, {"--rank-timeout", "30"}));
+    }
+    const Outcome a = first->wait(), b = second->wait();
+    EXPECT_EQ(a.status, 0) << a.err;
+    EXPECT_EQ(b.status, 0) << b.err;
+    expect_same("whole", name);
+  }
+}
+
+}  // namespace
+}  // namespace smartmine::test
