@@ -80,6 +80,13 @@ std::int64_t network_threads(const ComputeOptions& compute) {
   return compute.threads > 0 ? all : std::max<std::int64_t>(1, all / compute.shards.value_or(1));
 }
 
+/// How many shards of a batch this process passes at the same time: as many as have threads of their own.
+std::int64_t shards_at_once(const ComputeOptions& compute, const Ranks* ranks) {
+  const std::int64_t shards = compute.shards.value_or(1), ranked = ranks == nullptr ? 1 : ranks->size();
+  const auto all = static_cast<std::int64_t>(resolve_threads(static_cast<unsigned>(compute.threads)));
+  return std::clamp<std::int64_t>(all / network_threads(compute), 1, (shards + ranked - 1) / ranked);
+}
+
 }  // namespace
 
 DeviceImages::DeviceImages(ImageStore& store, const torch::Device& device) : store_(store), device_(device) {
@@ -133,6 +140,12 @@ Network::Network(const RunConfig& config, Ranks* with)
     // cuDNN's own choice of algorithms is as fast as the winners of a trial, which would take half a minute and differ from run to run.
     at::globalContext().setBenchmarkCuDNN(false);
     at::globalContext().setDeterministicCuDNN(true);
+  }
+  if (device.is_cpu()) {
+    RunConfig bare = config;
+    bare.model.weights.clear();  // theirs are the model's
+    bool none = false;
+    for (std::int64_t i = 1; i < shards_at_once(config.compute, with); ++i) twins.push_back(prepare_model(bare, device, none));
   }
   const std::int64_t size = model->input().size, side = config.model.image_size.value_or(model->input().resize);
   if (side < size) throw InvalidArgument(fmt::format("image-size is {}; it must be auto or at least the network's input, {}", side, size));

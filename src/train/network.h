@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "smartmine/core/progress.h"
 #include "smartmine/data/image_store.h"
@@ -43,6 +44,8 @@ struct Network {
   torch::ScalarType type;         ///< That it computes in.
   bool new_layer_loaded = false;  ///< config.model.weights had a new layer.
   std::shared_ptr<EmbeddingModel> model;
+  /// More of it, for shards that a CPU passes at the same time. What they are made of is the model's; what they gather is their own.
+  std::vector<std::shared_ptr<EmbeddingModel>> twins;
   Augmenter augmenter;
   Ranks* ranks = nullptr;  ///< That share passes over all images; null: this process does them alone.
 

@@ -1,10 +1,13 @@
 #include "train/shards.h"
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "smartmine/core/error.h"
+#include "smartmine/core/parallel.h"
 #include "train/upload.h"
 
 namespace smartmine {
@@ -38,15 +41,43 @@ class Labels {
   torch::Tensor both_;
 };
 
-torch::Tensor embed_part(const Epoch& epoch, const Batch& batch, RankShare part) {
+torch::Tensor embed_part(const Epoch& epoch, EmbeddingModel& model, const Batch& batch, RankShare part) {
   const auto items = batch.items.subspan(part.begin, part.end - part.begin);
   std::vector<std::uint64_t> keys(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) keys[i] = batch.first_key + part.begin + i;
   const Network& network = epoch.network;
   const torch::Tensor images =
       network.augmenter.training(epoch.data.training.images->get(items), static_cast<std::uint64_t>(epoch.number), keys, network.type);
-  return epoch.system.traits.unit_norm ? network.model->forward(images) : network.model->raw(images);
+  return epoch.system.traits.unit_norm ? model.forward(images) : model.raw(images);
 }
+
+std::vector<torch::Tensor> trainable(const EmbeddingModel& model) {
+  std::vector<torch::Tensor> parameters;
+  for (const torch::Tensor& parameter : model.parameters())
+    if (parameter.requires_grad()) parameters.push_back(parameter);
+  return parameters;
+}
+
+/// A network that passes shards: the model itself, or a twin of it.
+struct Passer {
+  EmbeddingModel& model;
+  std::vector<torch::Tensor> parameters, buffers;
+
+  explicit Passer(EmbeddingModel& of) : model(of), parameters(trainable(of)) {
+    for (const auto& buffer : of.named_buffers()) buffers.push_back(buffer.value());
+  }
+  /// Makes it a twin again, whatever has been done to the model since.
+  void resemble(const EmbeddingModel& original) const {
+    model.train(original.is_training());
+    const auto theirs = original.parameters(), own = model.parameters();
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (own[i].data_ptr() != theirs[i].data_ptr()) torch::Tensor(own[i]).set_data(theirs[i].data());
+  }
+  // Through `data`, for backward passes to come mind that what they have seen is changed, though batch norms do not use it there.
+  void put_back(const std::vector<torch::Tensor>& values) const {
+    for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].data().copy_(values[i]);
+  }
+};
 
 /// The shards of a batch that this rank passes, and the tree in which all are added.
 class ShardedPass {
@@ -55,21 +86,27 @@ class ShardedPass {
       : epoch_(epoch),
         batch_(batch),
         shards_(static_cast<std::size_t>(epoch.config.compute.shards.value_or(1))),
-        parameters_(trainable(*epoch.network.model)),
-        embedded_(shards_) {
-    for (const auto& buffer : epoch.network.model->named_buffers()) buffers_.push_back(buffer.value());
+        embedded_(shards_),
+        gradients_(shards_) {
+    passers_.emplace_back(*epoch.network.model);
+    for (const auto& twin : epoch.network.twins) {
+      passers_.emplace_back(*twin);
+      passers_.back().resemble(*epoch.network.model);
+    }
+    for (std::size_t shard = 0; shard < shards_; ++shard)
+      if (owner(shard) == rank()) own_.push_back(shard);
   }
 
   BatchLoss run() {
     const Labels labels(epoch_, batch_.items);
-    const std::vector<torch::Tensor> remembered = copies(buffers_);
-    for (std::size_t shard = 0; shard < shards_; ++shard)
-      if (owner(shard) == rank()) forward(shard, remembered);
-    put_back(remembered);  // until all have been told that the step goes on
+    const std::vector<torch::Tensor> remembered = copies(passers_[0].buffers);
+    pass([&](std::size_t shard, const Passer& passer) { forward(shard, passer, remembered); });
+    passers_[0].put_back(remembered);  // until all have been told that the step goes on
     torch::Tensor all = gathered().to(epoch_.network.device).requires_grad_();
     BatchLoss loss = epoch_.system.loss(all, labels.view(batch_, all), epoch_.config.system);
     loss.value.backward();
     of_embeddings_ = all.grad();
+    pass([&](std::size_t shard, const Passer& passer) { gradients_[shard] = backward(shard, passer); });
     std::optional<torch::Tensor> sum = sum_of(0, shards_);
     torch::Tensor total = sum ? *sum : torch::empty({flat_size()}, torch::kFloat32);
     if (epoch_.ranks != nullptr) {
@@ -83,11 +120,12 @@ class ShardedPass {
   }
 
  private:
-  static std::vector<torch::Tensor> trainable(const EmbeddingModel& model) {
-    std::vector<torch::Tensor> parameters;
-    for (const torch::Tensor& parameter : model.parameters())
-      if (parameter.requires_grad()) parameters.push_back(parameter);
-    return parameters;
+  /// All shards of this rank, as many at the same time as there are networks for.
+  void pass(const std::function<void(std::size_t shard, const Passer& passer)>& work) {
+    const std::size_t at_once = std::min(passers_.size(), own_.size());
+    parallel_for(at_once, 1, static_cast<unsigned>(at_once), [&](std::size_t first, std::size_t, unsigned) {
+      for (std::size_t i = first; i < own_.size(); i += at_once) work(own_[i], passers_[first]);
+    });
   }
   static std::vector<torch::Tensor> copies(const std::vector<torch::Tensor>& tensors) {
     std::vector<torch::Tensor> result;
@@ -100,18 +138,13 @@ class ShardedPass {
   int owner(std::size_t shard) const { return static_cast<int>(shard * static_cast<std::size_t>(size()) / shards_); }
   RankShare part(std::size_t shard) const { return share_of(batch_.items.size(), static_cast<int>(shard), static_cast<int>(shards_)); }
 
-  // Through `data`, for backward passes to come mind that what they have seen is changed, though batch norms do not use it there.
-  void put_back(const std::vector<torch::Tensor>& values) {
-    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].data().copy_(values[i]);
-  }
-
-  void forward(std::size_t shard, const std::vector<torch::Tensor>& remembered) {
+  void forward(std::size_t shard, const Passer& passer, const std::vector<torch::Tensor>& remembered) {
     const RankShare images = part(shard);
     if (images.begin == images.end) return;
-    put_back(remembered);  // every shard begins with what the last step left
+    passer.put_back(remembered);  // every shard begins with what the last step left
     const std::uint64_t seed = epoch_seed(epoch_.config.compute.seed ^ batch_.number, kShardDropout, epoch_.number);
-    epoch_.network.model->seed_dropout(epoch_seed(seed, kDropout, static_cast<std::int64_t>(shard)));
-    embedded_[shard] = {embed_part(epoch_, batch_, images), copies(buffers_)};
+    passer.model.seed_dropout(epoch_seed(seed, kDropout, static_cast<std::int64_t>(shard)));
+    embedded_[shard] = {embed_part(epoch_, passer.model, batch_, images), copies(passer.buffers)};
   }
 
   /// The embeddings of the whole batch, on the host.
@@ -136,23 +169,23 @@ class ShardedPass {
 
   // What goes up the tree, as one row of floats: the gradients of all parameters, what batch norms remember, for each parameter whether it
   // has a gradient at all, how many shards it is the sum of, and room for the loss.
-  std::int64_t tail_size() const { return static_cast<std::int64_t>(parameters_.size()) + 2; }
+  std::int64_t tail_size() const { return static_cast<std::int64_t>(passers_[0].parameters.size()) + 2; }
   std::int64_t flat_size() const {
     std::int64_t total = tail_size();
-    for (const auto* tensors : {&parameters_, &buffers_})
+    for (const auto* tensors : {&passers_[0].parameters, &passers_[0].buffers})
       for (const torch::Tensor& tensor : *tensors) total += tensor.numel();
     return total;
   }
 
-  torch::Tensor backward(std::size_t shard) {
+  torch::Tensor backward(std::size_t shard, const Passer& passer) {
     Embedded& own = embedded_[shard];
     if (!own.rows.defined()) return torch::zeros({flat_size()}, torch::kFloat32);  // of no images
-    for (const torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    for (const torch::Tensor& parameter : passer.parameters) parameter.mutable_grad().reset();
     own.rows.backward(of_embeddings_.narrow(0, static_cast<std::int64_t>(part(shard).begin), own.rows.size(0)));
     const torch::NoGradGuard no_grad;
     std::vector<torch::Tensor> pieces;
     std::vector<float> has;
-    for (const torch::Tensor& parameter : parameters_) {
+    for (const torch::Tensor& parameter : passer.parameters) {
       const torch::Tensor& gradient = parameter.grad();
       has.push_back(gradient.defined() ? 1.0F : 0.0F);
       pieces.push_back(gradient.defined() ? gradient.reshape(-1) : torch::zeros({parameter.numel()}, parameter.options()));
@@ -164,11 +197,10 @@ class ShardedPass {
     return torch::cat(pieces).cpu();
   }
 
-  /// The sum over shards [begin, end), on the rank that passes the first of them. Shards are passed back in their order, so that few sums
-  /// are held at a time.
+  /// The sum over shards [begin, end), on the rank that passes the first of them.
   std::optional<torch::Tensor> sum_of(std::size_t begin, std::size_t end) {
     const int left_owner = owner(begin);
-    if (end - begin == 1) return left_owner == rank() ? std::optional(backward(begin)) : std::nullopt;
+    if (end - begin == 1) return left_owner == rank() ? std::optional(std::move(gradients_[begin])) : std::nullopt;
     const std::size_t middle = begin + (end - begin + 1) / 2;
     const int right_owner = owner(middle);
     std::optional<torch::Tensor> left = sum_of(begin, middle), right = sum_of(middle, end);
@@ -187,17 +219,18 @@ class ShardedPass {
 
   void put_total(const torch::Tensor& total) {
     const torch::NoGradGuard no_grad;
+    std::vector<torch::Tensor>&parameters = passers_[0].parameters, &buffers = passers_[0].buffers;
     const torch::Tensor values = total.to(epoch_.network.device);
     const float* const has = total.data_ptr<float>() + total.numel() - tail_size();
-    const float shards = has[parameters_.size()];
+    const float shards = has[parameters.size()];
     std::int64_t place = 0;
-    for (std::size_t i = 0; i < parameters_.size(); place += parameters_[i].numel(), ++i) {
+    for (std::size_t i = 0; i < parameters.size(); place += parameters[i].numel(), ++i) {
       if (has[i] > 0)
-        parameters_[i].mutable_grad() = values.narrow(0, place, parameters_[i].numel()).view(parameters_[i].sizes());
+        parameters[i].mutable_grad() = values.narrow(0, place, parameters[i].numel()).view(parameters[i].sizes());
       else
-        parameters_[i].mutable_grad().reset();
+        parameters[i].mutable_grad().reset();
     }
-    for (torch::Tensor& buffer : buffers_) {  // a count of batches is whole again after the division
+    for (torch::Tensor& buffer : buffers) {  // a count of batches is whole again after the division
       buffer.copy_((values.narrow(0, place, buffer.numel()) / shards).view(buffer.sizes()));
       place += buffer.numel();
     }
@@ -211,8 +244,10 @@ class ShardedPass {
   const Epoch& epoch_;
   const Batch& batch_;
   std::size_t shards_;
-  std::vector<torch::Tensor> parameters_, buffers_;
+  std::vector<Passer> passers_;   // the model, then its twins
+  std::vector<std::size_t> own_;  // shards of this rank
   std::vector<Embedded> embedded_;
+  std::vector<torch::Tensor> gradients_;
   torch::Tensor of_embeddings_;
 };
 
@@ -222,7 +257,7 @@ BatchLoss take_gradients(const Epoch& epoch, const Batch& batch) {
   if (epoch.config.compute.shards.value_or(1) > 1 || epoch.ranks != nullptr) return ShardedPass(epoch, batch).run();
   const Labels labels(epoch, batch.items);
   epoch.network.model->seed_dropout(epoch_seed(epoch.config.compute.seed ^ batch.number, kDropout, epoch.number));
-  const torch::Tensor embedded = embed_part(epoch, batch, {0, batch.items.size()});
+  const torch::Tensor embedded = embed_part(epoch, *epoch.network.model, batch, {0, batch.items.size()});
   BatchLoss loss = epoch.system.loss(embedded, labels.view(batch, embedded), epoch.config.system);
   loss.value.backward();
   return loss;

@@ -190,6 +190,21 @@ TEST_F(Training, OnGlyphsRaisesRecall) {
   EXPECT_GT(run.log()[1].metrics->recall_at_1, run.log()[0].metrics->recall_at_1 + 0.05);
 }
 
+TEST_F(Training, ShardsPassedAtTheSameTimeOrInTurnGiveTheSameBits) {
+  config_.model.dropout = 0.2;
+  config_.schedule.weight_average = 0.9;  // changes the model's weights between epochs
+  config_.compute.shards = 3;
+  config_.compute.network_threads = 1;
+  for (const std::int64_t threads : {1, 2, 3}) {
+    config_.compute.threads = threads;
+    RunDirectory run = new_run(fmt::format("threads{}", threads));
+    Trainer(config_, run).run();
+  }
+  EXPECT_EQ(model_bytes("threads2"), model_bytes("threads1"));
+  EXPECT_EQ(model_bytes("threads3"), model_bytes("threads1"));
+  EXPECT_EQ(metrics("threads3"), metrics("threads1"));
+}
+
 /// How a resumed run is to be the same: "exact" and "fanng" as the paper has it, "beyond" with everything else that a run can be set to.
 class Resuming : public Training, public ::testing::WithParamInterface<const char*> {};
 
