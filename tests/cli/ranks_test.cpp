@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <chrono>
 #include <csignal>
@@ -58,10 +59,15 @@ class RanksOfTheProgram : public ::testing::Test {
   }
 
   Words command(const std::string& run, const Words& more = {}) const {
-    Words words = {
-        "train",          "--dataset", "folder",          "--data-root", folder_ / "images", "--channels",      "1", "--input-size", "16",
-        "--choose",       "off",       "--batch-size",    "6",           "--quiet",          "--warmup-epochs", "1", "--threads",    "1",
-        "--rank-timeout", "20",        "--embedding-dim", "8",           "--output",         folder_ / run};
+    const std::vector<std::pair<std::string, std::string>> usual = {{"--dataset", "folder"},    {"--data-root", folder_ / "images"},
+                                                                    {"--channels", "1"},        {"--input-size", "16"},
+                                                                    {"--choose", "off"},        {"--batch-size", "6"},
+                                                                    {"--warmup-epochs", "1"},   {"--threads", "1"},
+                                                                    {"--rank-timeout", "20"},   {"--embedding-dim", "8"},
+                                                                    {"--output", folder_ / run}};
+    Words words = {"train", "--quiet"};
+    for (const auto& [option, value] : usual)
+      if (std::find(more.begin(), more.end(), option) == more.end()) words.insert(words.end(), {option, value});
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }

@@ -89,7 +89,11 @@ TEST_F(Choosing, TriesRatesOnHeldOutClassesAndKeepsARecord) {
   ASSERT_GE(choice.trials.size(), 2U);
   EXPECT_EQ(choice.trials[0].shares.size(), 3U);
   EXPECT_GT(choice.untrained.recall_at_1, 0);
-  const Choice read = *read_choice(run.path());
+  Choice read = *read_choice(run.path());
+  ASSERT_TRUE(read.kept.has_value());
+  EXPECT_EQ(read.kept->epoch, choice.epochs);
+  EXPECT_EQ(read.kept->metrics->split, "test");
+  read.kept.reset();  // written at the end
   EXPECT_EQ(to_json(read), to_json(choice));
   EXPECT_EQ(read_config(run.config_path()).schedule.epochs, choice.epochs);
   EXPECT_EQ(run.log().back().epoch, choice.epochs);
