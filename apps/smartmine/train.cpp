@@ -1,6 +1,7 @@
 #include "smartmine/train/trainer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -170,7 +171,11 @@ RunConfig settings_of(const CLI::App& command) {
   std::string backbone = value_of("backbone");
   if (backbone.empty() && !weights.empty()) {
     const std::string found = network_of(read_weights(weights));
-    if (known_backbone(found) != nullptr) backbone = found;
+    if (known_backbone(found) == nullptr)
+      throw UsageError(fmt::format("{}: these are {}; give --backbone, one of {}, or a TorchScript file", weights,
+                                   found.empty() ? "weights of a network that nobody here knows" : "weights of " + found,
+                                   fmt::join(backbone_names(), ", ")));
+    backbone = found;
   }
   const bool pictures = !weights.empty() && (backbone == "googlenet" || backbone == "resnet18" || backbone == "resnet50");
   RunConfig config = !from_file && (pictures || is_backbone_file(backbone)) ? best_config() : RunConfig();
@@ -209,6 +214,12 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
   return choice;
 }
 
+/// Whether a run has been begun there.
+bool is_begun(const std::string& output) {
+  std::error_code none;
+  return std::filesystem::exists(std::filesystem::path(output) / "config.toml", none);
+}
+
 /// The settings of the command line, looked at before anything is begun.
 void prepare(TrainArguments& arguments, const CLI::App& command) {
   const bool automatic = arguments.resumed == "auto";
@@ -232,18 +243,13 @@ void prepare(TrainArguments& arguments, const CLI::App& command) {
   try {
     arguments.config.validate();
     find_traits(arguments.config.system.name);
+    if (!arguments.resume && !(automatic && is_begun(arguments.output))) check_network(arguments.config);
   } catch (const InvalidArgument& error) {
     // A resumed run brings its own settings; those given are looked at beside them.
     if (!arguments.resume || command.count("--dataset") > 0) throw UsageError(fmt::format("--{}", error.what()));
   }
   if (!arguments.resume && !arguments.config.choosing.budget.empty() && arguments.config.resolved().choosing.choose == "off")
     throw UsageError("--budget is for a training that is chosen; without --choose on, give --epochs instead");
-}
-
-/// Whether a run has been begun there.
-bool is_begun(const std::string& output) {
-  std::error_code none;
-  return std::filesystem::exists(std::filesystem::path(output) / "config.toml", none);
 }
 
 /// The run's directory, new or to go on with, and in `arguments` the settings that it has. Rank 0 sees to it, and tells the others.

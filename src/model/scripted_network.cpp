@@ -105,6 +105,9 @@ void ScriptedNetwork::load() {
   // Registered, they share their memory with the module's own: what is put into one is in the other.
   for (const auto& parameter : script_->module.named_parameters()) {
     if (!known.insert(parameter.value.unsafeGetTensorImpl()).second) continue;
+    if (parameter.value.scalar_type() != torch::kFloat32)
+      throw IoError(fmt::format("{}: {} is of type {}; parameters must be float32: call module.float() before it is saved", options_.path,
+                                in_quotes(parameter.name), torch::toString(parameter.value.scalar_type())));
     add_parameter(kPrefix + parameter.name, parameter.value, parameter.value.requires_grad());
     trained += parameter.value.requires_grad() ? 1 : 0;
   }
@@ -130,6 +133,11 @@ void ScriptedNetwork::try_out() {
     if (features.dim() != 2 || features.size(0) != count || features.size(1) < 1)
       throw IoError(fmt::format("{}: gives [{}] of {} images; it must give [{}, D], a vector an image", options_.path,
                                 fmt::join(features.sizes(), ", "), count, count));
+    if (!features.isfinite().all().item<bool>())
+      throw IoError(
+          fmt::format("{}: gives values that are not finite of images of noise; check its weights, --input-mean and "
+                      "--input-deviation",
+                      options_.path));
   }
   feature_dimension_ = features.size(1);
   torch::Tensor towards = torch::empty({features.size(0), features.size(1)});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -82,6 +83,7 @@ class Chooser {
         static_cast<std::int64_t>(kMostCost * static_cast<double>(epochs_) / (static_cast<double>(factors.size()) * cost())), 1, epochs_);
     for (const double factor : factors) try_rate(config_.schedule.learning_rate.value() * factor);
     try_beyond();
+    keep_to_budget();
     pick_trial(choice_, epochs_, pretrained());
     // It slows learning down at first, so trials go without.
     if (pretrained() && !config_.model.dropout && training_images_ >= kManyImages && choice_.epochs > 0) choice_.dropout = kDropout;
@@ -148,23 +150,23 @@ class Chooser {
       trial.seconds += record.seconds();
       if (record.epoch == 1) epoch_seconds_ = record.seconds() / std::max(cost(), 0.1);
     };
-    for (const EpochRecord& record : folder.log()) note(record);
-    if (trial.done >= epochs) return trial;
-    std::unique_ptr<Trainer> trainer;
-    try {
-      trainer = std::make_unique<Trainer>(config, folder, system_, progress, ranks_);
-    } catch (...) {
-      folder.remove_if_unused();  // nothing was trained
-      throw;
-    }
     const auto on_epoch = [&](const EpochRecord& record) {
       note(record);
       if (events_.on_epoch) events_.on_epoch(trial, record);
     };
+    for (const EpochRecord& record : folder.log()) on_epoch(record);  // of a choice that goes on
+    if (trial.done >= epochs) return trial;
     try {
-      trainer->run(on_epoch);
+      Trainer(config, folder, system_, progress, ranks_).run(on_epoch);
     } catch (const TrainingStopped&) {
       // A guard gave up: this rate is no candidate.
+    } catch (const Cancelled&) {
+      folder.remove_if_unused();
+      throw;
+    } catch (...) {
+      std::error_code none;
+      if (folder.log().empty() && run_.writes()) std::filesystem::remove_all(folder.path(), none);  // nothing to go on with
+      throw;
     }
     return trial;
   }
@@ -197,6 +199,16 @@ class Chooser {
     const double left = budget - std::max(seconds_since(begin), probe.seconds);
     epochs_ = std::min(kMostEpochs, static_cast<std::int64_t>(left / ((1 + kMostCost) * std::max(epoch_seconds_, 1e-3))));
     return epochs_ > 0;
+  }
+
+  /// Takes epochs away for which the trials have left no time: a first epoch may have been quicker than those after it.
+  void keep_to_budget() {
+    const double budget = config_.choosing.budget_seconds();
+    if (budget == 0) return;
+    double spent = 0;
+    for (const Trial& trial : choice_.trials) spent += trial.seconds;
+    const double left = budget - std::max(spent, seconds_since(begin_));
+    epochs_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(left / std::max(epoch_seconds_, 1e-3)), 1, epochs_);
   }
 
   /// What weights part of the way from the start to the end of a trial are worth.
@@ -262,6 +274,7 @@ class Chooser {
   std::int64_t epochs_ = 0;
   std::int64_t trial_epochs_ = 0;
   double epoch_seconds_ = 0;  // of the training, as far as a trial tells
+  Clock::time_point begin_ = Clock::now();
   std::optional<DataSplits> held_out_data_;
   std::unique_ptr<WeightMeasure> measure_;
   Choice choice_;

@@ -12,6 +12,7 @@
 #include "smartmine/model/weights.h"
 #include "smartmine/run/backbone_traits.h"
 #include "smartmine/train/embed_images.h"
+#include "smartmine/train/trainer.h"
 #include "train/upload.h"
 
 namespace smartmine {
@@ -152,6 +153,10 @@ Network::Network(const RunConfig& config, Ranks* with)
   if (config.model.evaluation_size.value_or(0) > side)
     throw InvalidArgument(
         fmt::format("evaluation-size is {}; it must be at most image-size, here {}", *config.model.evaluation_size, side));
+}
+
+void check_network(const RunConfig& config) {
+  if (is_backbone_file(config.model.backbone)) const Network tried(config.resolved());
 }
 
 ImageStoreOptions Network::store_options(const RunConfig& config) const {

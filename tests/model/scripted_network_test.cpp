@@ -28,6 +28,8 @@ torch::Tensor noise(torch::IntArrayRef shape, std::uint64_t seed) {
   return tensor;
 }
 
+constexpr const char* kMeans = "  return torch.matmul(x.mean([2, 3]), self.weight.t())\n";
+
 class Scripted : public ::testing::Test {
  protected:
   /// A module of a weight [6, 3], as torch.jit.script would save it, with `code` for its forward.
@@ -35,6 +37,11 @@ class Scripted : public ::testing::Test {
     torch::jit::Module module("Net");
     module.register_parameter("weight", noise({6, 3}, 1).set_requires_grad(trained), /*is_buffer=*/false);
     return saved(module, code);
+  }
+  std::string with_weight(const torch::Tensor& weight) const {
+    torch::jit::Module module("Net");
+    module.register_parameter("weight", weight.set_requires_grad(true), /*is_buffer=*/false);
+    return saved(module, kMeans);
   }
   std::string saved(torch::jit::Module& module, const std::string& code) const {
     module.define("def forward(self, x):\n" + code);
@@ -66,8 +73,6 @@ def forward(self, x):
 
   testing::TemporaryFolder folder_;
 };
-
-constexpr const char* kMeans = "  return torch.matmul(x.mean([2, 3]), self.weight.t())\n";
 
 TEST_F(Scripted, ComputesWhatItsCodeSays) {
   const auto net = model(made(kMeans));
@@ -149,6 +154,8 @@ TEST_F(Scripted, WhatDoesNotTrainOrFitIsRefusedInOneLine) {
   expect_refused(made("  return torch.matmul(x.mean([2, 3]), self.weight.t()).argmax(1, True)\n"), "gives a tensor of type Long");
   expect_refused(made("  return torch.matmul(x.reshape(x.size(0), 3 * 8 * 8), self.weight.t())\n"), "fails on images [3, 3, 16, 16]");
   expect_refused(made("  assert x.size(2) == 32, 'I want 32'\n  return torch.matmul(x.mean([2, 3]), self.weight.t())\n"), "I want 32");
+  expect_refused(with_weight(noise({6, 3}, 1).to(torch::kFloat64)), "'weight' is of type Double; parameters must be float32");
+  expect_refused(with_weight(noise({6, 3}, 1) / 0), "gives values that are not finite");
   EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .input_size = 4}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("input_size is 4")));
   EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .input_mean = "0.5,0.5"}); },

@@ -9,6 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "smartmine/core/error.h"
 #include "smartmine/data/glyphs.h"
@@ -184,6 +187,31 @@ TEST_F(Choosing, FitsEpochsIntoTheBudget) {
       config_, run, {.on_begin = {}, .on_epoch = [&](const Trial& trial, const EpochRecord&) { most = std::max(most, trial.epochs); }});
   EXPECT_GT(most, 1);
   EXPECT_EQ(choice.epochs == 0 || choice.epochs > 8, true) << choice.epochs;
+}
+
+TEST_F(Choosing, TellsAgainWhatWasDoneBeforeItWasStopped) {
+  using Row = std::pair<std::string, std::int64_t>;  // of a trial, and its epoch
+  std::vector<Row> before, after;
+  const auto into = [](std::vector<Row>& rows) {
+    return [&rows](const Trial& trial, const EpochRecord& record) { rows.emplace_back(trial.name, record.epoch); };
+  };
+  RunDirectory run = new_run("run");
+  EXPECT_THROW(
+      choose_settings(config_, run, {.on_begin = {}, .on_epoch = into(before)}, [&](const ProgressEvent&) { return before.size() < 3; }),
+      Cancelled);
+  choose_settings(config_, run, {.on_begin = {}, .on_epoch = into(after)});
+  ASSERT_EQ(before.size(), 3U);
+  ASSERT_GT(after.size(), before.size());
+  EXPECT_EQ(std::vector<Row>(after.begin(), after.begin() + 3), before);
+}
+
+TEST_F(Choosing, ATrialThatFailsAtOnceLeavesNothingBehind) {
+  config_.schedule.learning_rate = 0.02;
+  config_.model.weights = (root_ / "none.safetensors").string();
+  RunDirectory run = new_run("run");
+  EXPECT_THROW(choose_settings(config_, run), IoError);
+  run.remove_if_unused();
+  EXPECT_FALSE(std::filesystem::exists(run.path()));
 }
 
 TEST_F(Choosing, StoppedAnywhereEndsWithTheSameBits) {

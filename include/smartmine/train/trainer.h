@@ -25,6 +25,9 @@ class TrainingStopped : public Error {
   using Error::Error;
 };
 
+/// Tries the network of these settings out, before anything is begun with it, if it is a TorchScript file. Throws as Trainer's constructor.
+void check_network(const RunConfig& config);
+
 /// What there is to train on.
 struct TrainingData {
   std::size_t training_images = 0;
