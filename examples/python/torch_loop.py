@@ -21,7 +21,7 @@ def load(split):
     return interpolate((torch.from_numpy(images).float().unsqueeze(1) - 255) / 127.5, 36, mode="bilinear"), labels
 
 
-torch.manual_seed(1)
+seed = torch.manual_seed(int(os.environ.get("SEED", 1))).initial_seed()
 (train, labels), (test, test_labels) = load("train"), load("test")
 model = nn.Sequential(
     *layer(1, 32, 5, 2), *layer(32, 64, 3, 2), *layer(64, 128, 3, 2), *layer(128, 128, 3, 1), nn.Flatten(), nn.Linear(2048, 64)
@@ -30,7 +30,7 @@ for weight in (parameter for parameter in model.parameters() if parameter.dim() 
     nn.init.kaiming_normal_(weight)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.0005)
 rate = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
-sampler = TripletBatchSampler(labels, batch_size=32, triplets_per_anchor=2, neighbors=200, target_error=0.6)
+sampler = TripletBatchSampler(labels, batch_size=32, triplets_per_anchor=2, neighbors=200, target_error=0.6, seed=seed)
 loader, loss = DataLoader(TensorDataset(train), batch_sampler=sampler), TripletRatioLoss()
 
 for epoch in range(int(os.environ.get("EPOCHS", 8))):

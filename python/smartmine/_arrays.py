@@ -18,7 +18,7 @@ from ._core import InvalidArgument
 _CPU, _CUDA_HOST = 1, 3  # devices of DLPack that the processor can read
 
 
-def _from_framework(x: Any, name: str) -> np.ndarray:
+def _from_framework(x: Any, name: str, wanted: str) -> np.ndarray:
     """A numpy view of a tensor of another framework."""
     if getattr(x, "requires_grad", False):
         raise TypeError(f"{name} is part of a gradient computation; call {name}.detach() first")
@@ -45,16 +45,24 @@ def _from_framework(x: Any, name: str) -> np.ndarray:
         pass
     if hasattr(x, "__array__"):
         return np.asarray(x)
-    raise TypeError(f"{name} is a {type(x).__name__}; an array or a CPU tensor is wanted: call numpy.asarray({name}, dtype='float32')")
+    kind = type(x).__name__
+    if x is None:
+        raise TypeError(f"{name} is None; an array or a CPU tensor is wanted")
+    if hasattr(x, "toarray"):  # a sparse matrix
+        raise TypeError(f"{name} is a {kind}, which is sparse; vectors are wanted in full: call {name}.toarray(), which takes the memory")
+    raise TypeError(f"{name} is a {kind}; an array or a CPU tensor is wanted: call numpy.asarray({name}{wanted})")
 
 
-def _view(x: Any, name: str) -> np.ndarray:
-    return np.asarray(x) if isinstance(x, np.ndarray) else _from_framework(x, name)
+def _view(x: Any, name: str, wanted: str = "") -> np.ndarray:
+    """`wanted`: what a hint to call numpy.asarray adds, such as the type."""
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise TypeError(f"{name} has masked values, which would be taken as they lie beneath the mask; call {name}.filled(...) first")
+    return np.asarray(x) if isinstance(x, np.ndarray) else _from_framework(x, name, wanted)
 
 
 def matrix(x: Any, name: str = "x") -> np.ndarray:
     """Rows of float32 in C order, without a copy if they are so already."""
-    array = _view(x, name)
+    array = _view(x, name, ", dtype='float32'")
     if array.ndim != 2:
         raise InvalidArgument(f"{name} has shape {array.shape}; it must have two dimensions, a vector a row")
     if array.shape[0] == 0 or array.shape[1] == 0:

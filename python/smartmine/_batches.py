@@ -48,7 +48,8 @@ class BatchBuilder:
     ) -> None:
         self._classes = _numbers.whole(classes, "classes", 2, 2**31 - 1)
         self._images = _numbers.whole(images_per_class, "images_per_class", 2, 2**31 - 1)
-        self._near_share, self._duplicate_distance = float(near_share), float(duplicate_distance)
+        self._near_share = _numbers.real(near_share, "near_share")
+        self._duplicate_distance = _numbers.real(duplicate_distance, "duplicate_distance")
         self._rounds = _numbers.whole(rounds, "rounds", 1, 2**31 - 1)
         self._negatives = _numbers.whole(negatives, "negatives", 1, 2**31 - 1)
         self._seed, self._threads = _numbers.seed(seed), _numbers.threads(threads)

@@ -39,7 +39,7 @@ def kmeans(
             _numbers.whole(clusters, "clusters", 1, len(rows)),
             _numbers.whole(restarts, "restarts", 1, 1000),
             _numbers.whole(max_iterations, "max_iterations", 1, 2**31 - 1),
-            float(tolerance),
+            _numbers.real(tolerance, "tolerance"),
             _numbers.seed(seed),
             _numbers.threads(threads),
             report,

@@ -24,10 +24,12 @@ class Mined(NamedTuple):
 
 def violating_share(triplets: Any, x: Any, margin: float = 0.2) -> float:
     """The share of triplets with d(anchor, negative) < d(anchor, positive) + margin, distances not squared: those with a loss."""
-    ids = np.ascontiguousarray(triplets, dtype=np.int64)
+    ids = np.asarray(triplets)
     if ids.ndim != 2 or ids.shape[1] != 3:
         raise InvalidArgument(f"triplets has shape {ids.shape}; it must be T x 3")
-    return _core.violating_share(ids, matrix(x), float(margin))
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"triplets is of {ids.dtype}; it must be of whole numbers, the ids of rows")
+    return _core.violating_share(np.ascontiguousarray(ids, dtype=np.int64), matrix(x), _numbers.real(margin, "margin"))
 
 
 class Miner:
@@ -73,32 +75,34 @@ class Miner:
             raise InvalidArgument(f"kappa is {kappa!r}; it must be a positive number or 'auto'")
         if not longer_lists and longest_list != 0:
             raise InvalidArgument(f"longest_list is {longest_list}; it is for longer_lists, which was not asked for")
+        if kappa != "auto" and not _numbers.real(kappa, "kappa") > 0:
+            raise InvalidArgument(f"kappa is {kappa}; it must be a positive number or 'auto'")
         self._seed = _numbers.seed(seed)
         self._epoch = 0
         self._mined_share: Optional[float] = None
-        self._kappa = 0.0 if kappa == "auto" else float(kappa)
+        self._kappa = 0.0 if kappa == "auto" else _numbers.real(kappa, "kappa")
         self._controller: Optional[_core.KappaController] = None
         if target_error is not None:
             self._controller = _core.KappaController(
-                target_error=float(target_error),
+                target_error=_numbers.real(target_error, "target_error"),
                 start=self._kappa,
-                min_kappa=float(kappa_floor),
+                min_kappa=_numbers.real(kappa_floor, "kappa_floor"),
                 max_kappa=max(64.0, 2 * self._kappa),
                 fit=kappa_fit,
             )
         self._options: Dict[str, Any] = {
             "kappa": self._kappa or 4.0,
             "triplets_per_anchor": _numbers.whole(triplets_per_anchor, "triplets_per_anchor", 1, 65536),
-            "mined_fraction": float(mined_fraction),
+            "mined_fraction": _numbers.real(mined_fraction, "mined_fraction"),
             "seed": self._seed,
             "threads": _numbers.threads(threads),
-            "margin": float(margin),
+            "margin": _numbers.real(margin, "margin"),
             "nearer_positives": bool(nearer_positives),
             "skip_duplicates": not keep_duplicates,
             "min_negative_rank": _numbers.whole(min_negative_rank, "min_negative_rank", 0, 2**31 - 1),
-            "duplicate_distance": float(duplicate_distance),
+            "duplicate_distance": _numbers.real(duplicate_distance, "duplicate_distance"),
             "max_negative_uses": _numbers.whole(max_negative_uses, "max_negative_uses", 0, 2**31 - 1),
-            "hub_limit": float(hub_limit),
+            "hub_limit": _numbers.real(hub_limit, "hub_limit"),
             "longest_list": _numbers.whole(longest_list, "longest_list", 0, 2**31 - 1),
             "longer_lists": bool(longer_lists),
         }
@@ -201,11 +205,11 @@ class Miner:
         `mined` is how many of the triplets that were to be mined could be; the last call of `mine` knows. Without `target_error` kappa
         stays.
         """
-        training_error = float(training_error)
+        training_error = _numbers.real(training_error, "training_error")
         if not 0 <= training_error <= 1:
             raise InvalidArgument(f"training_error is {training_error}; it must be from 0 to 1")
         if self._controller is not None:
-            share = self._mined_share if mined is None else float(mined)
+            share = self._mined_share if mined is None else _numbers.real(mined, "mined")
             if share is not None and self._controller.kappa > 0:
                 self._controller.observe(training_error, share)
         return self.kappa

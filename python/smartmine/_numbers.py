@@ -1,4 +1,4 @@
-"""Whole numbers from people, checked before the core sees them, so that messages name the argument."""
+"""Numbers from people, checked before the core sees them, so that messages name the argument."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ def whole(value: Any, name: str, least: int, most: int) -> int:
     if not least <= number <= most:
         raise InvalidArgument(f"{name} is {number}; it must be from {least} to {most}")
     return number
+
+
+def real(value: Any, name: str) -> float:
+    """A number as a float; text is not taken for one. Its range is checked by the core."""
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):  # tensors of several values raise the last two
+        raise TypeError(f"{name} is {value!r}; it must be a number") from None
 
 
 def threads(value: Any) -> int:

@@ -36,12 +36,12 @@ def tsne(
     with Reporting(progress) as report:
         places, stats = _core.tsne(
             rows,
-            float(perplexity),
+            _numbers.real(perplexity, "perplexity"),
             _numbers.whole(iterations, "iterations", 0, 100000),
             _numbers.whole(early, "early", 0, 100000),
-            float(exaggeration),
-            float(theta),
-            float(learning_rate),
+            _numbers.real(exaggeration, "exaggeration"),
+            _numbers.real(theta, "theta"),
+            _numbers.real(learning_rate, "learning_rate"),
             _numbers.seed(seed),
             _numbers.threads(threads),
             report,

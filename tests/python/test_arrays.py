@@ -23,6 +23,13 @@ class OtherFramework:
         return (self.device_type, 0)
 
 
+class SparseMatrix:
+    """As those of scipy, which is not always there."""
+
+    def toarray(self):
+        raise AssertionError("nobody asked for the memory")
+
+
 def test_float32_in_c_order_is_not_copied(data):
     x, _ = data
     assert np.shares_memory(_arrays.matrix(x), x)
@@ -56,7 +63,9 @@ def test_other_floats_are_cast(data, dtype):
         (lambda x: x.astype(np.int64), TypeError, "astype"),
         (lambda x: x.astype(np.complex64), TypeError, "astype"),
         (lambda x: x.tolist(), TypeError, "numpy.asarray"),
-        (lambda x: None, TypeError, "numpy.asarray"),
+        (lambda x: None, TypeError, "x is None"),
+        (lambda x: SparseMatrix(), TypeError, r"x\.toarray\(\)"),
+        (lambda x: np.ma.masked_less(x, 0), TypeError, "masked"),
         (lambda x: OtherFramework(x, device=2), TypeError, r"\.cpu\(\)"),
         (lambda x: np.where(x > 0.5, np.nan, x), ValueError, "row"),
         (lambda x: np.full((3, 3), 1e300), ValueError, "float32"),
@@ -76,7 +85,8 @@ def test_bad_matrices_are_refused_with_a_hint(data, make, error, hint):
         (lambda y: y.astype(str), TypeError, "numpy.unique"),
         (lambda y: np.zeros_like(y), ValueError, "class"),
         (lambda y: y.reshape(-1, 15), ValueError, "one dimension"),
-        (lambda y: None, TypeError, "labels"),
+        (lambda y: None, TypeError, "labels is None"),
+        (lambda y: {1, 2}, TypeError, r"numpy\.asarray\(labels\)"),
         (lambda y: y.astype(np.uint64) + np.uint64(2**63), ValueError, "2\\^63"),
     ],
 )
@@ -105,6 +115,8 @@ def test_bad_options_name_the_argument(data):
         (lambda: smartmine.knn(x, 5, index="hnsw"), "index is 'hnsw'"),
         (lambda: smartmine.knn(x, 5, index="exact", certify=True), "index='exact'"),
         (lambda: smartmine.Miner(kappa=-1), "kappa is -1"),
+        (lambda: smartmine.Miner(kappa=0), "kappa is 0; it must be a positive number or 'auto'"),
+        (lambda: smartmine.Miner(kappa=float("nan")), "kappa is nan"),
         (lambda: smartmine.Miner(kappa="some"), "kappa is 'some'"),
         (lambda: smartmine.Miner(target_error=2), "target_error is 2"),
         (lambda: smartmine.Miner(mined_fraction=2), "mined_fraction is 2"),
@@ -115,8 +127,20 @@ def test_bad_options_name_the_argument(data):
     ]:
         with pytest.raises(smartmine.InvalidArgument, match=name):
             call()
-    with pytest.raises(TypeError, match="k is 2.5"):
-        smartmine.knn(x, 2.5)
+    for call, name in [
+        (lambda: smartmine.knn(x, 2.5), "k is 2.5"),
+        (lambda: smartmine.knn(x, 5, recall="high"), "recall is 'high'; it must be a number"),
+        (lambda: smartmine.Miner(kappa=None), "kappa is None"),
+        (lambda: smartmine.Miner(target_error="0.6"), "target_error is '0.6'"),
+        (lambda: smartmine.Miner().observe(None), "training_error is None"),
+        (lambda: smartmine.BatchBuilder(near_share=[1, 2]), "near_share is"),
+        (lambda: smartmine.tsne(x, theta=x), "theta is"),
+        (lambda: smartmine.violating_share(np.zeros((4, 3)), x), "triplets is of float64"),
+    ]:
+        with pytest.raises(TypeError, match=name):
+            call()
+    with pytest.raises(smartmine.InvalidArgument, match="3000"):
+        smartmine.violating_share([[0, 1, 3000]], x)
 
 
 def peak_bytes():

@@ -37,9 +37,10 @@ class SmartMiner(BaseMiner):
         self, kappa: float = 4.0, neighbors: int = 100, margin: float = 0.2, nearer_positives: bool = True, threads: int = 0, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        if not kappa > 0:
+        self.kappa, self.margin = _numbers.real(kappa, "kappa"), _numbers.real(margin, "margin")
+        if not self.kappa > 0:
             raise InvalidArgument(f"kappa is {kappa}; it must be more than 0")
-        self.kappa, self.margin, self.nearer_positives = float(kappa), float(margin), bool(nearer_positives)
+        self.nearer_positives = bool(nearer_positives)
         self.neighbors = _numbers.whole(neighbors, "neighbors", 1, 2**31 - 1)
         self.threads = _numbers.threads(threads)
 
