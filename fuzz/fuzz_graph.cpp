@@ -8,7 +8,7 @@
 
 // Fuzzers are built to pass over the checksum of a graph, or they would never see more of it.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const smartmine::InputFile file("graph");
+  static const smartmine::InputFile file;
   try {
     const smartmine::Fanng graph = smartmine::Fanng::load(file.write({data, size}));
     for (std::uint32_t point = 0; point < graph.size(); ++point)

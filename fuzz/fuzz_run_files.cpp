@@ -2,46 +2,62 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "input_file.h"
+#include "memory_file.h"
 #include "report/run_files.h"
 #include "smartmine/core/error.h"
 
+namespace {
+
+using namespace smartmine;
+
+/// A run with two rows of embeddings; what is fuzzed of it changes.
+class MadeRun {
+ public:
+  MadeRun() {
+    folder_.link("report/evaluation.json", evaluation);
+    folder_.link("triplets/report/triplets-0001.json", triplets);  // apart, or each input would be read with the other's last
+    add("report/evaluation.jpegs", std::string("\xff\xd8\xff", 3) + std::string(60, 'x'));
+    add("embeddings/labels.npy", npy("<i8", "(2,)", 16));
+    add("embeddings/epoch-0001.npy", npy("<f4", "(2, 2)", 16));
+  }
+  std::filesystem::path path() const { return folder_.path(); }
+
+  const InputFile evaluation, triplets;
+
+ private:
+  static std::string npy(const char* type, const char* shape, std::size_t bytes) {
+    std::string header = std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+    header.resize(117, ' ');
+    return std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + '\n' + std::string(bytes, '\0');
+  }
+  // There for those who look for it, read from memory.
+  void add(const char* name, const std::string& bytes) const {
+    std::filesystem::create_directories((folder_.path() / name).parent_path());
+    std::ofstream(folder_.path() / name, std::ios::binary) << bytes;
+    put_in_memory(folder_.path() / name, {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  }
+
+  InputFolder folder_;
+};
+
+}  // namespace
+
 // What lies under report/ in a run, read for the page; the first byte says which file the rest is.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace smartmine;
-  static const InputFile evaluation("evaluation.json"), triplets("triplets-0001.json");
-  static const bool linked = [] {  // each in a folder called report
-    for (const InputFile* file : {&evaluation, &triplets}) {
-      const auto folder = file->path().parent_path();
-      std::filesystem::create_directory_symlink(folder, folder / "report");
-    }
-    return true;
-  }();
-  (void)linked;
+  static const MadeRun run;
   if (size == 0) return 0;
   const std::span<const std::uint8_t> rest(data + 1, size - 1);
   Problems problems;
   if (data[0] % 2 == 0) {
-    triplets.write(rest);
-    read_triplets(triplets.path().parent_path(), 9, problems);
+    run.triplets.write(rest);
+    read_triplets(run.path() / "triplets", 9, problems);
   } else {
-    evaluation.write(rest);
-    const auto folder = evaluation.path().parent_path();
-    std::filesystem::create_directory(folder / "embeddings");
-    if (!std::filesystem::exists(folder / "embeddings" / "labels.npy")) {
-      const auto npy = [&](const char* name, const char* type, const char* shape, std::size_t bytes) {
-        std::string header = std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
-        header.resize(117, ' ');
-        header += '\n';
-        std::ofstream(folder / "embeddings" / name, std::ios::binary)
-            << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << std::string(bytes, '\0');
-      };
-      npy("labels.npy", "<i8", "(2,)", 16);
-      npy("epoch-0001.npy", "<f4", "(2, 2)", 16);
-      std::ofstream(folder / "evaluation.jpegs", std::ios::binary) << std::string("\xff\xd8\xff", 3) << std::string(60, 'x');
-    }
-    if (const auto split = read_evaluated(folder, 9, problems))
+    run.evaluation.write(rest);
+    if (const auto split = read_evaluated(run.path(), 9, problems))
       for (std::size_t row = 0; row < split->classes.size(); ++row) split->image(row);
   }
   for (const std::string& problem : problems) expect_one_line(problem);

@@ -5,6 +5,7 @@
 
 #include "data/text_file.h"
 #include "input_file.h"
+#include "memory_file.h"
 #include "report/run_files.h"
 #include "run/log_file.h"
 #include "smartmine/core/error.h"
@@ -16,7 +17,10 @@
 // Texts of runs and tables of data sets; the first byte says which.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace smartmine;
-  static const InputFile table("table.csv"), log("log.jsonl"), settings("config.toml");
+  static const InputFile log, settings;
+  static const InputFolder run;
+  static const bool linked = (run.link("config.toml", settings), true);
+  (void)linked;
   if (size == 0) return 0;
   const std::span<const std::uint8_t> rest(data + 1, size - 1);
   const std::string text(rest.begin(), rest.end());
@@ -43,18 +47,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         to_json(parse_state(text));
         break;
       case 3: {
-        const CsvTable read(table.write(rest));
+        put_in_memory("table.csv", rest);
+        const CsvTable read("table.csv");
         for (const auto& row : read.rows())
           if (row.fields.size() != read.header().size()) throw std::logic_error("a row of another length");
         break;
       }
       case 4:
-        read_numbered(table.write(rest), "image path");
+        put_in_memory("list.txt", rest);
+        read_numbered("list.txt", "image path");
         break;
       case 5: {
         Problems problems;
         settings.write(rest);
-        read_settings(settings.path().parent_path(), problems);
+        read_settings(run.path(), problems);
         break;
       }
       case 6:

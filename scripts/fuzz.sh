@@ -23,6 +23,8 @@ for seeder in "${seeders[@]}"; do ASAN_OPTIONS=detect_leaks=0 "$folder/fuzz/$see
 each=$((seconds * jobs / ${#fuzzers[@]}))
 [ "$each" -ge 1 ] || each=1
 
+# Inputs are small: what they free need not be kept for long to be seen used again.
+export ASAN_OPTIONS=quarantine_size_mb=8:malloc_context_size=6
 fuzz() {  # NAME; leaves its log
   local name=$1
   mkdir -p "$folder/corpus/$name"

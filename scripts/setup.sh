@@ -15,7 +15,7 @@ python=no
 for option in "$@"; do
   case "$option" in
     --bench) packages+=(libhnswlib-dev libfaiss-dev libopenblas-dev libopenblas0-openmp) ;;
-    --lint) packages+=(clang clang-tidy clang-format) ;;
+    --lint) packages+=(clang libclang-rt-dev clang-tidy clang-format) ;;
     --page) packages+=(chromium) ;;
     --python)
       packages+=(python3 python3-dev python3-venv python3-torch)
