@@ -29,7 +29,7 @@ class Run:
         plt.plot(run.epochs, run["recall@1"])
 
     `run[name]` is a value of every epoch of the log as a float array, NaN where an epoch has none: a name of the log, such as loss or
-    kappa, of its metrics, such as recall@1, or with dots for what lies deeper, such as mining.mined. Epoch 0 is the untrained network.
+    kappa, of its metrics, such as recall@1, or with dots for what lies deeper, such as mining.mined. Epoch 0 is before training.
     Reads the log when made; `reload()` reads it anew while training goes on.
     """
 

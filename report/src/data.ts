@@ -129,7 +129,7 @@ export interface Choice {
   trials: { name: string; settings: Record<string, Scalar>; values: Numbers }[];
   chosen: Record<string, Scalar>;
   /// Before any training.
-  untrained: Numbers | null;
+  start: Numbers | null;
   /// Weights part of the way from the start to the end of the training: the share of it, and what they reach.
   interpolations: Numbers[];
   held_out_classes: number | null;
@@ -381,7 +381,7 @@ function readChoice(value: unknown): Choice | null {
     summary: text(json.summary) ?? '',
     trials,
     chosen: scalars(json.chosen),
-    untrained: numbersOrNull(json.untrained),
+    start: numbersOrNull(json.start ?? json.untrained),
     interpolations: list(json.interpolations).map(numbers),
     held_out_classes: number(json.held_out_classes),
     held_out_images: number(json.held_out_images),

@@ -64,7 +64,7 @@ std::string to_json(const Choice& choice) {
             {"careful", choice.careful},
             {"held_out_classes", choice.held_out_classes},
             {"held_out_images", choice.held_out_images},
-            {"untrained", json_of(choice.untrained)},
+            {"start", json_of(choice.start)},
             {"tolerance", choice.tolerance},
             {"trials", std::move(trials)},
             {"interpolations", json_of(choice.interpolations)},
@@ -91,7 +91,8 @@ Choice parse_choice(const std::string& text) try {
   json.at("careful").get_to(choice.careful);
   json.at("held_out_classes").get_to(choice.held_out_classes);
   json.at("held_out_images").get_to(choice.held_out_images);
-  choice.untrained = score_of(json.at("untrained"));
+  // Earlier runs call it untrained, which pretrained weights are not.
+  choice.start = score_of(json.at(json.contains("untrained") ? "untrained" : "start"));
   json.at("tolerance").get_to(choice.tolerance);
   for (const Json& trial : json.at("trials"))
     choice.trials.push_back({.name = trial.at("name"),
@@ -178,7 +179,7 @@ namespace {
 /// Whether there is something of a trial to keep.
 bool is_candidate(const Trial& trial, const Choice& choice, bool pretrained) {
   if (trial.done < trial.epochs) return false;
-  return !pretrained || pick_share(trial.shares, choice.untrained, choice.tolerance).has_value();
+  return !pretrained || pick_share(trial.shares, choice.start, choice.tolerance).has_value();
 }
 
 }  // namespace
@@ -203,12 +204,12 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   choice.learning_rate = chosen->learning_rate;
   choice.epochs = epochs;
   choice.interpolations = chosen->shares;
-  choice.share = pick_share(chosen->shares, choice.untrained, choice.tolerance).value_or(1);
+  choice.share = pick_share(chosen->shares, choice.start, choice.tolerance).value_or(1);
   HeldOutScore kept = chosen->score;
   for (const Interpolation& each : chosen->shares)
     if (each.share == choice.share) kept = each.score;
   choice.reason = fmt::format("a learning rate of {:g} took recall@1 on {} held-out classes from {:.1f} to {:.1f} %", chosen->learning_rate,
-                              choice.held_out_classes, 100 * choice.untrained.recall_at_1, 100 * kept.recall_at_1);
+                              choice.held_out_classes, 100 * choice.start.recall_at_1, 100 * kept.recall_at_1);
   if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way, so such weights are kept", 100 * choice.share);
 }
 

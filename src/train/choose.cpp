@@ -144,7 +144,7 @@ class Chooser {
     RunConfig config = trial_config(rate, epochs);
     RunDirectory folder = open_shared(ranks_.get(), [&] { return open_or_create(run_.path() / "trials" / trial.name, config); });
     const auto note = [&](const EpochRecord& record) {
-      if (record.epoch == 0) choice_.untrained = score_of(record);
+      if (record.epoch == 0) choice_.start = score_of(record);
       trial.done = record.epoch;
       trial.score = score_of(record);
       trial.seconds += record.seconds();

@@ -25,7 +25,7 @@ Trial trial(double rate, double recall, double map, std::int64_t done = 2) {
 Choice choice_of(std::vector<Trial> trials) {
   Choice choice;
   choice.held_out_classes = 10;
-  choice.untrained = {.recall_at_1 = 0.8, .map_at_r = 0.4};
+  choice.start = {.recall_at_1 = 0.8, .map_at_r = 0.4};
   choice.tolerance = 0.01;
   choice.trials = std::move(trials);
   return choice;
@@ -109,6 +109,9 @@ TEST(Choices, SurviveTheirText) {
   EXPECT_EQ(read.dropout, 0.125);
   EXPECT_EQ(read.kept->metrics->recall_at_1, 0.625);
   EXPECT_EQ(read.kept->metrics->split, "test");
+  std::string earlier = to_json(choice);
+  earlier.replace(earlier.find("\"start\""), 7, "\"untrained\"");
+  EXPECT_EQ(to_json(parse_choice(earlier)), to_json(choice));
   EXPECT_THAT([] { parse_choice("{}"); }, ThrowsMessage<InvalidArgument>(HasSubstr("not the choice of a run")));
 }
 

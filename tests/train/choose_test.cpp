@@ -91,7 +91,7 @@ TEST_F(Choosing, TriesRatesOnHeldOutClassesAndKeepsARecord) {
   EXPECT_EQ(choice.held_out_images, 120);
   ASSERT_GE(choice.trials.size(), 2U);
   EXPECT_EQ(choice.trials[0].shares.size(), 3U);
-  EXPECT_GT(choice.untrained.recall_at_1, 0);
+  EXPECT_GT(choice.start.recall_at_1, 0);
   Choice read = *read_choice(run.path());
   ASSERT_TRUE(read.kept.has_value());
   EXPECT_EQ(read.kept->epoch, choice.epochs);

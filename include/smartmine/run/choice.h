@@ -50,7 +50,7 @@ struct Choice {
   bool careful = false;  ///< There was too little to hold out, or too little time: nothing was tried.
   std::int64_t held_out_classes = 0;
   std::int64_t held_out_images = 0;
-  HeldOutScore untrained;
+  HeldOutScore start;  ///< Of the weights that the run starts from.
   std::vector<Trial> trials;
   std::vector<Interpolation> interpolations;
   double tolerance = 0;  ///< Scores that differ by less are taken for equal.

@@ -56,7 +56,7 @@ function choiceOf(run: Run, alone: boolean): Child[] {
             h(
               'tbody',
               {},
-              of.untrained ? h(`tr${noTraining ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, 'no training', noTraining ? h('span.under', {}, 'chosen') : null), ...settings.map(() => h('td', {}, '–')), ...values.map((name) => cell({ name: '', settings: {}, values: of.untrained! }, name))) : null,
+              of.start ? h(`tr${noTraining ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, 'no training', noTraining ? h('span.under', {}, 'chosen') : null), ...settings.map(() => h('td', {}, '–')), ...values.map((name) => cell({ name: '', settings: {}, values: of.start! }, name))) : null,
               ...of.trials.map((trial) =>
                 h(`tr${isChosen(trial) ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, named(trial.name), isChosen(trial) ? h('span.under', {}, 'chosen') : null), ...settings.map((name) => h('td', { dir: 'auto' }, settingText(trial.settings[name]))), ...values.map((name) => cell(trial, name))),
               ),
