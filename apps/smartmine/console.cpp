@@ -64,6 +64,23 @@ std::size_t output_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsualColumns;
 }
 
+std::string in_lines(std::string_view sentence) {
+  const std::size_t columns = output_columns();
+  std::string lines;
+  for (std::size_t used = 0; !sentence.empty();) {
+    const std::string_view word = sentence.substr(0, sentence.find(' '));
+    if (used > 0) {
+      const bool fits = word.size() < columns - std::min(columns, used);
+      lines += fits ? ' ' : '\n';
+      used = fits ? used + 1 : 0;
+    }
+    lines += word;
+    used += word.size();
+    sentence.remove_prefix(std::min(sentence.size(), word.size() + 1));
+  }
+  return lines;
+}
+
 void warn(std::string_view message) {
   clear_line();
   // One call, so that lines of several programs do not mix.

@@ -34,6 +34,9 @@ void print(std::string_view text);
 /// How wide the terminal that stdout goes to is; without one, as wide as anybody wants.
 std::size_t output_columns();
 
+/// A sentence as lines that fit the terminal that stdout goes to, broken between words.
+std::string in_lines(std::string_view sentence);
+
 /// Shows on stderr where a long call stands: one line on a terminal, never wider than that, and a plain line now and then elsewhere.
 /// One at a time; the line is taken away by `finish`, by the destructor, and by whatever is printed next.
 class ProgressDisplay {

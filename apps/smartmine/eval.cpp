@@ -77,7 +77,8 @@ void check(const EvalArguments& arguments) {
   if (!arguments.run.empty() && files)
     throw UsageError("--run measures the embeddings of a run's test images; --embeddings and --labels are for others");
   if (arguments.run.empty() && (arguments.embeddings.empty() || arguments.labels.empty()))
-    throw UsageError(fmt::format("{} is missing; see smartmine eval --help", arguments.embeddings.empty() ? "--embeddings" : "--labels"));
+    throw UsageError(fmt::format("{} is missing; give --embeddings and --labels, or --run; see smartmine eval --help",
+                                 arguments.embeddings.empty() ? "--embeddings" : "--labels"));
   if (arguments.gallery.empty() != arguments.gallery_labels.empty())
     throw UsageError(fmt::format("{} is missing; --gallery and --gallery-labels go together",
                                  arguments.gallery.empty() ? "--gallery" : "--gallery-labels"));
