@@ -23,6 +23,7 @@
 #include "smartmine/run/system_traits.h"
 #include "smartmine/train/choose.h"
 #include "smartmine/train/cost.h"
+#include "smartmine/train/devices.h"
 #include "smartmine/train/shared_run.h"
 #include "train_settings.h"
 
@@ -265,10 +266,8 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
       if (changes_of(each.first) != Changes::kNothing) lines += fmt::format("{} = {}\n", each.first, each.second);
     ranks->expect_same("settings", lines);
   }
-  if (ranks != nullptr && !arguments.resume) {
-    if (!arguments.config.compute.shards) arguments.config.compute.shards = ranks->size();
-    ranks->expect_same("settings", settings_of_all_ranks(arguments.config.resolved()));
-  }
+  if (!arguments.resume) share_out(arguments.config.compute, ranks);
+  if (ranks != nullptr && !arguments.resume) ranks->expect_same("settings", settings_of_all_ranks(arguments.config.resolved()));
   RunDirectory run = open_shared(ranks, [&] {
     if (arguments.resume) return RunDirectory::open(arguments.output);
     if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();

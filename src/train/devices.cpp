@@ -5,7 +5,9 @@
 #include <torch/types.h>
 #include <torch/version.h>
 
-#include "smartmine/train/ranks.h"
+#include <algorithm>
+
+#include "smartmine/core/parallel.h"
 #ifdef SMARTMINE_CUDA
 #include <ATen/cuda/CUDAContext.h>
 #endif
@@ -27,6 +29,18 @@ std::string devices() {
   if (count > 0) text += ", cuda";
 #endif
   return text + (Ranks::available() ? "; several ranks by Gloo" : "; without ranks");
+}
+
+void share_out(ComputeOptions& compute, const Ranks* ranks) {
+  if (compute.shards) return;
+  if (ranks != nullptr) {
+    compute.shards = ranks->size();
+    return;
+  }
+  const bool on_cpu = compute.device == "cpu" || !torch::cuda::is_available();
+  compute.shards = on_cpu ? 2 : 1;
+  if (on_cpu && !compute.network_threads)
+    compute.network_threads = std::max<std::int64_t>(1, resolve_threads(static_cast<unsigned>(compute.threads)) / 2);
 }
 
 }  // namespace smartmine

@@ -76,16 +76,22 @@ AugmentOptions augmentation(const RunConfig& config) {
 /// Torch's threads. Its sums depend on them, so they follow from the settings alone and not from who takes part: as many shards as there
 /// are share the cores between them.
 std::int64_t network_threads(const ComputeOptions& compute) {
-  if (compute.network_threads > 0) return compute.network_threads;
+  if (compute.network_threads) return *compute.network_threads;
   const auto all = static_cast<std::int64_t>(resolve_threads(static_cast<unsigned>(compute.threads)));
   return compute.threads > 0 ? all : std::max<std::int64_t>(1, all / compute.shards.value_or(1));
 }
 
-/// How many shards of a batch this process passes at the same time: as many as have threads of their own.
-std::int64_t shards_at_once(const ComputeOptions& compute, const Ranks* ranks) {
-  const std::int64_t shards = compute.shards.value_or(1), ranked = ranks == nullptr ? 1 : ranks->size();
+/// How many passes through the network a process makes at the same time: as many as have threads of their own. A GPU is busy with one.
+std::int64_t passes_at_once(const ComputeOptions& compute, const torch::Device& device) {
+  if (!device.is_cpu()) return 1;
   const auto all = static_cast<std::int64_t>(resolve_threads(static_cast<unsigned>(compute.threads)));
-  return std::clamp<std::int64_t>(all / network_threads(compute), 1, (shards + ranked - 1) / ranked);
+  return std::max<std::int64_t>(1, all / network_threads(compute));
+}
+
+/// The shards of a batch that a rank has.
+std::int64_t shards_of_a_rank(const ComputeOptions& compute, const Ranks* ranks) {
+  const std::int64_t shards = compute.shards.value_or(1), ranked = ranks == nullptr ? 1 : ranks->size();
+  return (shards + ranked - 1) / ranked;
 }
 
 }  // namespace
@@ -142,12 +148,12 @@ Network::Network(const RunConfig& config, Ranks* with)
     at::globalContext().setBenchmarkCuDNN(false);
     at::globalContext().setDeterministicCuDNN(true);
   }
-  if (device.is_cpu()) {
-    RunConfig bare = config;
-    bare.model.weights.clear();  // theirs are the model's
-    bool none = false;
-    for (std::int64_t i = 1; i < shards_at_once(config.compute, with); ++i) twins.push_back(prepare_model(bare, device, none));
-  }
+  at_once = passes_at_once(config.compute, device);
+  RunConfig bare = config;
+  bare.model.weights.clear();  // theirs are the model's
+  bool none = false;
+  for (std::int64_t i = 1; i < std::min(at_once, shards_of_a_rank(config.compute, with)); ++i)
+    twins.push_back(prepare_model(bare, device, none));
   const std::int64_t size = model->input().size, side = config.model.image_size.value_or(model->input().resize);
   if (side < size) throw InvalidArgument(fmt::format("image-size is {}; it must be auto or at least the network's input, {}", side, size));
   if (config.model.evaluation_size.value_or(0) > side)
@@ -216,12 +222,17 @@ torch::Tensor Network::pass(DeviceImages& images, std::int64_t width, const std:
   const int rank = ranks == nullptr ? 0 : ranks->rank(), size = ranks == nullptr ? 1 : ranks->size();
   const RankShare own = share_of_blocks(items.size(), kEmbedBatch, rank, size);
   const auto first = static_cast<std::int64_t>(own.begin), end = static_cast<std::int64_t>(own.end);
-  for (std::int64_t begin = first; begin < end; begin += kEmbedBatch) {
-    const torch::Tensor pixels = images.get(batch(begin));
-    if (begin + kEmbedBatch < end) images.prefetch(batch(begin + kEmbedBatch));
-    const std::int64_t rows = std::min(kEmbedBatch, count - begin);
-    result.narrow(0, begin, rows).copy_(forward(augmenter.evaluation(pixels, type)));
-    report(progress, stage, static_cast<std::size_t>(begin + rows - first), static_cast<std::size_t>(end - first), "images");
+  for (std::int64_t begin = first; begin < end; begin += at_once * kEmbedBatch) {
+    const std::int64_t next = std::min(end, begin + at_once * kEmbedBatch);
+    const auto blocks = static_cast<std::size_t>((next - begin + kEmbedBatch - 1) / kEmbedBatch);
+    parallel_for(blocks, 1, static_cast<unsigned>(blocks), [&](std::size_t block, std::size_t, unsigned) {
+      const torch::NoGradGuard no_grad_here;  // holds for a thread
+      const std::int64_t place = begin + static_cast<std::int64_t>(block) * kEmbedBatch;
+      const torch::Tensor pixels = images.get(batch(place));
+      if (place + kEmbedBatch < end) images.prefetch(batch(place + kEmbedBatch));
+      result.narrow(0, place, std::min(kEmbedBatch, count - place)).copy_(forward(augmenter.evaluation(pixels, type)));
+    });
+    report(progress, stage, static_cast<std::size_t>(next - first), static_cast<std::size_t>(end - first), "images");
   }
   if (ranks == nullptr) return result;
   std::vector<RankShare> shares;

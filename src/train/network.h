@@ -46,6 +46,7 @@ struct Network {
   std::shared_ptr<EmbeddingModel> model;
   /// More of it, for shards that a CPU passes at the same time. What they are made of is the model's; what they gather is their own.
   std::vector<std::shared_ptr<EmbeddingModel>> twins;
+  std::int64_t at_once = 1;  ///< Passes that have threads of their own.
   Augmenter augmenter;
   Ranks* ranks = nullptr;  ///< That share passes over all images; null: this process does them alone.
 

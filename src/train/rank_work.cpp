@@ -93,7 +93,8 @@ RunConfig with_share_of_cores(RunConfig config, const Ranks* ranks) {
   if (ranks == nullptr || config.compute.threads > 0) return config;
   const auto cores = static_cast<std::int64_t>(resolve_threads(0));
   // The network's follow from the shards, see network.cpp, so that its bits are the same with any number of ranks.
-  config.compute.network_threads = std::max<std::int64_t>(1, cores / config.compute.shards.value_or(1));
+  if (!config.compute.network_threads)
+    config.compute.network_threads = std::max<std::int64_t>(1, cores / config.compute.shards.value_or(1));
   config.compute.threads = std::max<std::int64_t>(1, cores / ranks->local_size());
   return config;
 }

@@ -132,6 +132,16 @@ class Train : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(Train, IsTheSameToTheLastBitOnOneCoreAndOnTwo) {
+  for (const std::string threads : {"1", "2"}) {
+    const Outcome outcome = run("threads" + threads, {"--threads", threads, "--quiet"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(file("threads" + threads + "/config.toml"), AllOf(HasSubstr("\nshards = 2\n"), HasSubstr("\nnetwork-threads = 1\n")));
+  }
+  EXPECT_EQ(model("threads1"), model("threads2"));
+  EXPECT_EQ(file("threads1/metrics.csv"), file("threads2/metrics.csv"));
+}
+
 TEST_F(Train, PrintsALineAnEpochAndATable) {
   const Outcome outcome = run("run");
   ASSERT_EQ(outcome.status, 0) << outcome.err;

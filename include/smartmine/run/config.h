@@ -136,9 +136,9 @@ struct OutputOptions {
 /// Where it is computed.
 struct ComputeOptions {
   std::uint64_t seed = 1;
-  std::int64_t threads = 0;            ///< 0: all cores.
-  std::int64_t network_threads = 0;    ///< Of the network alone, for ranks that share a host; no setting. 0: `threads`, or all by shards.
-  std::optional<std::int64_t> shards;  ///< Parts of a batch whose gradients are taken apart and added; 1, or as many as ranks.
+  std::int64_t threads = 0;                     ///< 0: all cores.
+  std::optional<std::int64_t> network_threads;  ///< Of the network, for each shard; `threads`, or all cores by shards.
+  std::optional<std::int64_t> shards;           ///< Parts of a batch whose gradients are taken apart and added; 1, or as many as ranks.
   std::string device = "auto";
   std::string precision = "auto";  ///< float32 or bfloat16; auto: bfloat16 on a GPU.
   void validate() const;

@@ -191,9 +191,13 @@ template <class Options, class Visit>
 void visit_compute_settings(Options& o, const Visit& visit) {
   visit(Setting{"seed", "Same seed, same run", Range::from(0), Changes::kRepetition}, o.seed);
   visit(Setting{"threads", "Threads to use; 0: all cores", Range::from(0, 1024), Changes::kNothing}, o.threads);
-  visit(Setting{"shards", "Parts of fixed shape that a batch is cut into, to be shared by ranks; auto: as many as ranks",
+  visit(Setting{"shards",
+                "Parts of fixed shape that a batch is cut into, for ranks or threads to share; auto: as many as ranks, or two on a CPU",
                 Range::from(1, 4096)},
         o.shards);
+  visit(Setting{"network-threads", "Threads that pass a shard through the network; auto: --threads, shared out over shards",
+                Range::from(1, 1024)},
+        o.network_threads);
   visit(Setting{"device", "auto, cpu or cuda", Range::one_of({"auto", "cpu", "cuda"}), Changes::kNothing}, o.device);
   visit(Setting{"precision", "auto, float32 or bfloat16; auto: bfloat16 on a GPU", Range::one_of({"auto", "float32", "bfloat16"})},
         o.precision);
