@@ -40,14 +40,14 @@ Measurement measure_faiss_hnsw(const Task& task) {
   index.hnsw.efConstruction = kBuildWidth;
   const Timer build_timer;
   index.add(static_cast<std::int64_t>(rows.size()), rows.data());
-  const double build_seconds = build_timer.seconds();
+  const double build_seconds = build_timer.seconds(), build_processor = build_timer.processor_seconds();
   std::vector<float> distances(rows.size() * wide);
   std::vector<std::int64_t> ids(rows.size() * wide);
   for (const std::size_t width : search_widths(task.neighbors)) {
     index.hnsw.efSearch = whole(width);
     const Timer timer;
     index.search(static_cast<std::int64_t>(rows.size()), rows.data(), static_cast<std::int64_t>(wide), distances.data(), ids.data());
-    measured.seconds = build_seconds + timer.seconds();
+    timer.tell(measured, build_seconds, build_processor);
     measured.peak_memory_bytes = peak_memory_bytes();
     measured.recall = task.truth->recall([&](std::size_t row) { return list_from(&ids[row * wide], row, wide, task.neighbors); });
     measured.settings = fmt::format("M {}, ef construction {}, ef {}", kLinks, kBuildWidth, width);
@@ -66,7 +66,7 @@ Measurement measure_faiss_nndescent(const Task& task) {
   index.nndescent.iter = kRounds;
   const Timer timer;
   index.add(static_cast<std::int64_t>(rows.size()), rows.data());
-  measured.seconds = timer.seconds();
+  timer.tell(measured);
   measured.peak_memory_bytes = peak_memory_bytes();
   const auto& graph = index.nndescent.final_graph;
   measured.recall = task.truth->recall([&](std::size_t row) {
@@ -89,9 +89,11 @@ Measurement measure_faiss_exact(const Task& task) {
   std::vector<std::int64_t> ids(queries * wide);
   const Timer timer;
   index.search(static_cast<std::int64_t>(queries), rows.data(), static_cast<std::int64_t>(wide), distances.data(), ids.data());
-  const double timed = timer.seconds();
+  const double timed = timer.seconds(), processor = timer.processor_seconds();
   // Every query costs the same, so a part of them tells the time of all. The memory of all lists is reckoned in.
-  measured.seconds = timed * static_cast<double>(rows.size()) / static_cast<double>(queries);
+  const double all = static_cast<double>(rows.size()) / static_cast<double>(queries);
+  measured.seconds = timed * all;
+  measured.processor_seconds = processor * all;
   measured.peak_memory_bytes = peak_memory_bytes() + (rows.size() - queries) * wide * (sizeof(float) + sizeof(std::int64_t));
   measured.settings = queries == rows.size() ? "flat" : fmt::format("flat, from {} queries", queries);
   measured.more["timed_seconds"] = timed;

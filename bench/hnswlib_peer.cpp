@@ -24,7 +24,7 @@ Measurement measure_hnswlib(const Task& task) {
   parallel_for(rows.size() - 1, kGrain, task.threads, [&](std::size_t begin, std::size_t end, unsigned) {
     for (std::size_t i = begin + 1; i < end + 1; ++i) index.addPoint(rows[i], i);
   });
-  const double build_seconds = build_timer.seconds();
+  const double build_seconds = build_timer.seconds(), build_processor = build_timer.processor_seconds();
 
   for (const std::size_t width : search_widths(task.neighbors)) {
     index.setEf(width);
@@ -35,7 +35,7 @@ Measurement measure_hnswlib(const Task& task) {
         for (auto found = index.searchKnn(rows[i], task.neighbors + 1); !found.empty(); found.pop())
           if (found.top().second != i) lists[i].push_back(static_cast<std::uint32_t>(found.top().second));
     });
-    measured.seconds = build_seconds + timer.seconds();
+    timer.tell(measured, build_seconds, build_processor);
     measured.peak_memory_bytes = peak_memory_bytes();
     measured.recall = task.truth->recall([&](std::size_t row) {
       // Farthest first. One too many if the point itself was not found.

@@ -77,6 +77,7 @@ Json to_json(const Measurement& measurement) {
   }
   json["settings"] = measurement.settings;
   json["seconds"] = measurement.seconds;
+  json["processor_seconds"] = measurement.processor_seconds;
   json["recall"] = measurement.recall;
   json["peak_memory_bytes"] = measurement.peak_memory_bytes;
   for (const auto& [name, value] : measurement.more) json[name] = value;
@@ -86,11 +87,8 @@ Json to_json(const Measurement& measurement) {
 Measurement measure_in_child(const std::string& method, const std::function<Measurement()>& work) {
   const Json json = in_child([&]() -> Json {
     const Measurement measured = work();
-    return {{"settings", measured.settings},
-            {"seconds", measured.seconds},
-            {"recall", measured.recall},
-            {"peak", measured.peak_memory_bytes},
-            {"more", measured.more}};
+    return {{"settings", measured.settings}, {"seconds", measured.seconds},        {"processor", measured.processor_seconds},
+            {"recall", measured.recall},     {"peak", measured.peak_memory_bytes}, {"more", measured.more}};
   });
   Measurement measurement;
   measurement.method = method;
@@ -100,6 +98,7 @@ Measurement measure_in_child(const std::string& method, const std::function<Meas
   }
   measurement.settings = json.at("settings");
   measurement.seconds = json.at("seconds");
+  measurement.processor_seconds = json.at("processor");
   measurement.recall = json.at("recall");
   measurement.peak_memory_bytes = json.at("peak");
   measurement.more = json.at("more").get<std::map<std::string, double>>();

@@ -13,6 +13,7 @@ struct Measurement {
   std::string method;
   std::string settings;  ///< In words, for the table.
   double seconds = 0;
+  double processor_seconds = 0;  ///< Of all threads: what a machine with other work tells better.
   double recall = 0;
   std::size_t peak_memory_bytes = 0;
   std::map<std::string, double> more;  ///< Figures of this method alone, by name.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -38,13 +40,25 @@ Measurement measure_faiss_hnsw(const Task& task);
 Measurement measure_faiss_nndescent(const Task& task);
 Measurement measure_faiss_exact(const Task& task);
 
-/// Seconds since it was made.
+/// Seconds since it was made, of the clock and of the processor (all threads of the process together).
 class Timer {
  public:
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  double processor_seconds() const { return processor_now() - processor_begin_; }
+  /// Both into `measured`, besides those of `earlier` work.
+  void tell(Measurement& measured, double earlier = 0, double earlier_processor = 0) const {
+    measured.seconds = earlier + seconds();
+    measured.processor_seconds = earlier_processor + processor_seconds();
+  }
 
  private:
+  static double processor_now() {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  }
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double processor_begin_ = processor_now();
 };
 
 /// How far peers search, in turn, until the recall is reached.

@@ -22,6 +22,7 @@ double recall_of(const Truth& truth, const NeighborLists& lists) {
 FanngOptions fanng_options(const Task& task, Start start) {
   return {.neighbors = task.neighbors,
           .recall_target = task.recall_target,
+          .for_search = start == Start::kRandom,  // lists alone are what the peers are asked for
           .start = start,
           .threads = task.threads,
           .refreshable = start == Start::kPrevious};
@@ -31,7 +32,7 @@ FanngOptions fanng_options(const Task& task, Start start) {
 FanngResult build(const Rows& rows, const FanngOptions& options, const Fanng* previous, Measurement& measured) {
   const Timer timer;
   FanngResult result = build_fanng(rows, options, previous);
-  measured.seconds = timer.seconds();
+  timer.tell(measured);
   measured.more["own_recall"] = result.stats.recall;
   measured.more["success_rate"] = result.stats.success_rate;
   measured.more["success_bound"] = result.stats.success_bound;
@@ -46,7 +47,7 @@ Measurement measure_exact(const Task& task) {
   Measurement measured;
   const Timer timer;
   const NeighborResult result = ExactKnn({.neighbors = task.neighbors, .threads = task.threads}).neighbors(task.rows());
-  measured.seconds = timer.seconds();
+  timer.tell(measured);
   measured.peak_memory_bytes = peak_memory_bytes();
   measured.settings = result.stats.kernel;
   measured.recall = recall_of(*task.truth, result.lists);

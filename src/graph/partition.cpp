@@ -1,6 +1,7 @@
 #include "graph/partition.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -15,6 +16,8 @@ namespace smartmine {
 namespace {
 
 constexpr std::size_t kSamplesPerCell = 24;
+constexpr std::size_t kSamplesPerRegion = 512;
+constexpr std::size_t kRegionsAround = 12;  // a point looks for its cell in, its own region included
 constexpr int kIterations = 4;
 constexpr std::uint64_t kStream = 0x5041;  // keeps these random numbers apart from other uses of the seed
 
@@ -64,14 +67,24 @@ void split_into_blocks(const Rows& rows, std::span<std::uint32_t> points, const 
   split_into_blocks(rows, points.subspan(half), kernels, along);
 }
 
-// Centroids by k-means on a sample.
-std::vector<float> find_centroids(const Rows& rows, std::size_t cells, const Frame& frame, std::uint64_t seed, unsigned threads,
-                                  const kernels::Kernels& kernels, std::uint64_t& distance_computations, const Progress& progress) {
-  const std::size_t size = rows.size(), dimension = rows.dimension();
-  const std::size_t sample_size = std::min(size, cells * kSamplesPerCell);
-  std::vector<std::uint32_t> sample(size);
-  std::iota(sample.begin(), sample.end(), 0U);
-  Random random(seed, kStream);
+// What is the same for all levels of a partition.
+struct Ground {
+  const Rows& rows;
+  const Frame& frame;
+  const kernels::Kernels& kernels;
+  std::uint64_t seed;
+  unsigned threads;
+  std::uint64_t& computed;
+  const Progress& progress;
+};
+
+// Centroids of `points` by k-means on a sample of so many a cell. `level` keeps the random numbers of several calls apart.
+std::vector<float> find_centroids(const Ground& ground, std::span<const std::uint32_t> points, std::size_t cells, std::size_t per_cell,
+                                  std::uint64_t level) {
+  const Rows& rows = ground.rows;
+  const std::size_t dimension = rows.dimension(), sample_size = std::min(points.size(), cells * per_cell);
+  std::vector<std::uint32_t> sample(points.begin(), points.end());
+  Random random(ground.seed, kStream, level);
   shuffle_first(sample, sample_size, random);
   sample.resize(sample_size);
 
@@ -81,8 +94,9 @@ std::vector<float> find_centroids(const Rows& rows, std::size_t cells, const Fra
   std::vector<std::uint32_t> nearest(sample_size);
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     const Rows centres(centroids.data(), cells, dimension);
-    assign_nearest(rows, sample, PackedRows(centres, frame, kernels, threads), nearest, threads, progress, "partition");
-    distance_computations += sample_size * cells;
+    assign_nearest(rows, sample, PackedRows(centres, ground.frame, ground.kernels, ground.threads), nearest, ground.threads,
+                   ground.progress, "partition");
+    ground.computed += sample_size * cells;
     // Summed by one thread in the order of the sample, so that rounding does not depend on the threads.
     std::vector<double> sums(cells * dimension, 0.0);
     std::vector<std::uint32_t> counts(cells, 0);
@@ -112,41 +126,97 @@ std::vector<float> near_together(const std::vector<float>& centroids, std::size_
   return sorted;
 }
 
-// Points by cell, in the order of their ids; cells that came out empty are left out, those of more than `most` cut.
-Partition gather_cells(const std::vector<std::uint32_t>& cell_of, std::size_t cells, std::size_t most) {
+// The cell of each of `points`: the centroid nearest to it.
+std::vector<std::uint32_t> find_cells(const Ground& ground, std::span<const std::uint32_t> points, const std::vector<float>& centroids) {
+  const Rows centres(centroids.data(), centroids.size() / ground.rows.dimension(), ground.rows.dimension());
+  std::vector<std::uint32_t> cell_of(points.size());
+  assign_nearest(ground.rows, points, PackedRows(centres, ground.frame, ground.kernels, ground.threads), cell_of, ground.threads,
+                 ground.progress, "partition");
+  ground.computed += points.size() * centres.size();
+  return cell_of;
+}
+
+// The same points by cell, in the order they stand in; where each cell begins is returned, and where the last ends.
+std::vector<std::uint32_t> sort_by_cell(std::span<std::uint32_t> points, const std::vector<std::uint32_t>& cell_of, std::size_t cells) {
   std::vector<std::uint32_t> begins(cells + 1, 0);
   for (const std::uint32_t cell : cell_of) ++begins[cell + 1];
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
-  Partition partition;
-  partition.order.resize(cell_of.size());
-  std::vector<std::uint32_t> next(begins.begin(), begins.end() - 1);
-  for (std::size_t i = 0; i < cell_of.size(); ++i) partition.order[next[cell_of[i]]++] = static_cast<std::uint32_t>(i);
-  for (std::size_t c = 0; c < cells; ++c) {
-    const std::size_t count = begins[c + 1] - begins[c];
-    const std::size_t pieces = (count + most - 1) / most;
-    for (std::size_t piece = 0; piece < pieces; ++piece)
-      partition.cell_begins.push_back(begins[c] + static_cast<std::uint32_t>(count * piece / pieces));
+  std::vector<std::uint32_t> next(begins.begin(), begins.end() - 1), sorted(points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) sorted[next[cell_of[i]]++] = points[i];
+  std::copy(sorted.begin(), sorted.end(), points.begin());
+  return begins;
+}
+
+// The cells of all points that stand in `order`, in two levels: regions, and the cells of each region. A point then takes the nearest cell
+// of its own region and of those around it. `order` is left sorted by region, and `centroids` holds those of the cells.
+std::vector<std::uint32_t> find_cells_by_region(const Ground& ground, std::size_t cell_size, std::vector<std::uint32_t>& order,
+                                                std::vector<float>& centroids) {
+  const std::size_t dimension = ground.rows.dimension();
+  // A point meets some fourteen times the root of the number of cells.
+  const auto regions = static_cast<std::size_t>(std::sqrt(static_cast<double>(order.size() / cell_size)));
+  const std::vector<float> middles = near_together(find_centroids(ground, order, regions, kSamplesPerRegion, 0), dimension, ground.kernels);
+  const std::vector<std::uint32_t> begins = sort_by_cell(order, find_cells(ground, order, middles), regions);
+  const auto points_of = [&](std::size_t r) { return std::span(order).subspan(begins[r], begins[r + 1] - begins[r]); };
+  std::vector<std::size_t> firsts = {0};  // cell of each region
+  for (std::size_t r = 0; r < regions; ++r) {
+    if (!points_of(r).empty()) {
+      const std::size_t cells = std::max<std::size_t>(1, points_of(r).size() / cell_size);
+      const std::vector<float> own =
+          near_together(find_centroids(ground, points_of(r), cells, kSamplesPerCell, r + 1), dimension, ground.kernels);
+      centroids.insert(centroids.end(), own.begin(), own.end());
+    }
+    firsts.push_back(centroids.size() / dimension);
   }
-  partition.cell_begins.push_back(static_cast<std::uint32_t>(cell_of.size()));
-  return partition;
+  std::vector<std::uint32_t> cell_of(order.size()), near(regions);
+  std::vector<float> distances(regions), around;
+  for (std::size_t r = 0; r < regions; ++r) {
+    if (points_of(r).empty()) continue;
+    std::iota(near.begin(), near.end(), 0U);
+    ground.kernels.squared_distances(middles.data() + r * dimension, middles.data(), near.data(), regions, dimension, distances.data());
+    std::sort(near.begin(), near.end(),
+              [&](std::uint32_t x, std::uint32_t y) { return distances[x] != distances[y] ? distances[x] < distances[y] : x < y; });
+    around.clear();
+    std::vector<std::uint32_t> cells;
+    for (std::size_t i = 0; i < std::min(regions, kRegionsAround); ++i) {
+      for (std::size_t c = firsts[near[i]]; c < firsts[near[i] + 1]; ++c) {
+        cells.push_back(static_cast<std::uint32_t>(c));
+        around.insert(around.end(), centroids.data() + c * dimension, centroids.data() + (c + 1) * dimension);
+      }
+    }
+    const std::vector<std::uint32_t> nearest = find_cells(ground, points_of(r), around);
+    for (std::size_t i = 0; i < nearest.size(); ++i) cell_of[begins[r] + i] = cells[nearest[i]];
+  }
+  return cell_of;
 }
 
 }  // namespace
 
 Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t seed, unsigned threads, const kernels::Kernels& kernels,
-                         std::uint64_t& distance_computations, const Progress& progress) {
-  const std::size_t size = rows.size(), dimension = rows.dimension();
-  const std::size_t cells = std::max<std::size_t>(1, size / std::max<std::size_t>(1, cell_size));
+                         std::uint64_t& distance_computations, const Progress& progress, std::size_t most_at_once) {
+  const std::size_t size = rows.size();
+  cell_size = std::max<std::size_t>(1, cell_size);
   const Frame frame = sampled_frame(rows, threads);
-  const std::vector<float> centroids =
-      near_together(find_centroids(rows, cells, frame, seed, threads, kernels, distance_computations, progress), dimension, kernels);
-  std::vector<std::uint32_t> all(size);
-  std::iota(all.begin(), all.end(), 0U);
-  std::vector<std::uint32_t> cell_of(size);
-  const Rows centres(centroids.data(), cells, dimension);
-  assign_nearest(rows, all, PackedRows(centres, frame, kernels, threads), cell_of, threads, progress, "partition");
-  distance_computations += size * cells;
-  Partition partition = gather_cells(cell_of, cells, 3 * std::max<std::size_t>(cell_size, 1));
+  const Ground ground{rows, frame, kernels, seed, threads, distance_computations, progress};
+  Partition partition;
+  partition.order.resize(size);
+  std::iota(partition.order.begin(), partition.order.end(), 0U);
+  std::vector<float> centroids;
+  std::vector<std::uint32_t> cell_of;
+  if (const std::size_t cells = std::max<std::size_t>(1, size / cell_size); cells <= most_at_once) {
+    centroids = near_together(find_centroids(ground, partition.order, cells, kSamplesPerCell, 0), rows.dimension(), kernels);
+    cell_of = find_cells(ground, partition.order, centroids);
+  } else {
+    cell_of = find_cells_by_region(ground, cell_size, partition.order, centroids);
+  }
+  const std::size_t cells = centroids.size() / rows.dimension(), most = 3 * cell_size;
+  const std::vector<std::uint32_t> begins = sort_by_cell(partition.order, cell_of, cells);
+  // Cells that came out empty are left out, those of more than `most` cut.
+  for (std::size_t c = 0; c < cells; ++c) {
+    const std::size_t count = begins[c + 1] - begins[c], pieces = (count + most - 1) / most;
+    for (std::size_t piece = 0; piece < pieces; ++piece)
+      partition.cell_begins.push_back(static_cast<std::uint32_t>(begins[c] + count * piece / pieces));
+  }
+  partition.cell_begins.push_back(static_cast<std::uint32_t>(size));
   parallel_for(
       partition.cells(), 4, threads,
       [&](std::size_t begin, std::size_t end, unsigned) {

@@ -44,6 +44,7 @@ TEST(BenchNeighbors, MeasuresEveryMethodItWasBuiltWith) {
       SCOPED_TRACE(names.back());
       if (method.contains("failure")) continue;  // small sets are not for everybody
       EXPECT_GT(method.at("seconds"), 0);
+      EXPECT_GT(method.at("processor_seconds"), 0);
       EXPECT_GT(method.at("peak_memory_bytes"), 1 << 20);
       EXPECT_LE(method.at("recall"), 1);
       EXPECT_GE(method.at("recall"), names.back().find("exact") == std::string::npos ? 0.9 : 0.999);
