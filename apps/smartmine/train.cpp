@@ -266,7 +266,7 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
       if (changes_of(each.first) != Changes::kNothing) lines += fmt::format("{} = {}\n", each.first, each.second);
     ranks->expect_same("settings", lines);
   }
-  if (!arguments.resume) share_out(arguments.config.compute, ranks);
+  if (!arguments.resume) share_out(arguments.config, ranks);
   if (ranks != nullptr && !arguments.resume) ranks->expect_same("settings", settings_of_all_ranks(arguments.config.resolved()));
   RunDirectory run = open_shared(ranks, [&] {
     if (arguments.resume) return RunDirectory::open(arguments.output);

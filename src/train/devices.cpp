@@ -31,15 +31,16 @@ std::string devices() {
   return text + (Ranks::available() ? "; several ranks by Gloo" : "; without ranks");
 }
 
-void share_out(ComputeOptions& compute, const Ranks* ranks) {
+void share_out(RunConfig& config, const Ranks* ranks) {
+  ComputeOptions& compute = config.compute;
   if (compute.shards) return;
   if (ranks != nullptr) {
     compute.shards = ranks->size();
     return;
   }
-  const bool on_cpu = compute.device == "cpu" || !torch::cuda::is_available();
-  compute.shards = on_cpu ? 2 : 1;
-  if (on_cpu && !compute.network_threads)
+  const bool halves = config.model.backbone == "small" && (compute.device == "cpu" || !torch::cuda::is_available());
+  compute.shards = halves ? 2 : 1;
+  if (halves && !compute.network_threads)
     compute.network_threads = std::max<std::int64_t>(1, resolve_threads(static_cast<unsigned>(compute.threads)) / 2);
 }
 

@@ -192,7 +192,8 @@ void visit_compute_settings(Options& o, const Visit& visit) {
   visit(Setting{"seed", "Same seed, same run", Range::from(0), Changes::kRepetition}, o.seed);
   visit(Setting{"threads", "Threads to use; 0: all cores", Range::from(0, 1024), Changes::kNothing}, o.threads);
   visit(Setting{"shards",
-                "Parts of fixed shape that a batch is cut into, for ranks or threads to share; auto: as many as ranks, or two on a CPU",
+                "Parts of fixed shape that a batch is cut into, for ranks or threads to share; auto: as many as ranks, or two on a CPU for "
+                "the small network",
                 Range::from(1, 4096)},
         o.shards);
   visit(Setting{"network-threads", "Threads that pass a shard through the network; auto: --threads, shared out over shards",

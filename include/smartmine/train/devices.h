@@ -10,9 +10,9 @@ namespace smartmine {
 /// What this build can train on here, in one line: "LibTorch 2.11.0 with CUDA; trains on cpu, cuda (NVIDIA H200, 139 GiB)".
 std::string devices();
 
-/// Settles how a batch is shared out where the settings leave it open, before a run is begun: over ranks, one shard each; on a CPU without
-/// ranks over two shards, each with half of the threads. Two threads that meet once a step lose less time than two that meet at every
-/// layer, above all beside other programs, and one thread alone comes to the same bits.
-void share_out(ComputeOptions& compute, const Ranks* ranks);
+/// Settles how a batch is shared out where the settings leave it open, before a run is begun: over ranks, one shard each; without ranks one
+/// shard in all, or for the small network on a CPU two, each with half of the threads. Its layers are so quick that two threads that meet
+/// at every one lose more time than two that meet once per pass, above all beside other programs.
+void share_out(RunConfig& config, const Ranks* ranks);
 
 }  // namespace smartmine
