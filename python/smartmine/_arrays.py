@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _core
 from ._core import InvalidArgument
 
 _CPU, _CUDA_HOST = 1, 3  # devices of DLPack that the processor can read
@@ -30,6 +31,8 @@ def _from_framework(x: Any, name: str, wanted: str) -> np.ndarray:
         if device not in (_CPU, _CUDA_HOST):
             raise TypeError(f"{name} is on another device than the CPU ({getattr(x, 'device', device)}); call {name}.cpu() first")
     if type(x).__module__.split(".")[0] == "torch":  # also where numpy cannot read torch's DLPack, and with types numpy does not know
+        if str(getattr(x, "layout", "torch.strided")) != "torch.strided":
+            raise TypeError(f"{name} is a sparse tensor; vectors are wanted in full: call {name}.to_dense(), which takes the memory")
         try:
             return x.numpy()
         except (TypeError, RuntimeError) as error:
@@ -83,7 +86,10 @@ def matrix(x: Any, name: str = "x") -> np.ndarray:
 
 def class_labels(y: Any, rows: int | None = None, name: str = "labels") -> np.ndarray:
     """Labels as int64 in one dimension. Any whole numbers will do; they only name classes."""
-    array = np.asarray(y) if isinstance(y, (list, tuple, range)) else _view(y, name)
+    try:
+        array = np.asarray(y) if isinstance(y, (list, tuple, range)) else _view(y, name)
+    except ValueError:  # lists of several lengths
+        raise InvalidArgument(f"{name} is not one label a row: some entries are lists") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -98,6 +104,15 @@ def class_labels(y: Any, rows: int | None = None, name: str = "labels") -> np.nd
     if rows is not None and len(array) != rows:
         raise InvalidArgument(f"{name} has {len(array)} entries; there are {rows} rows, and each needs exactly one")
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def given_lists(lists: Any) -> _core.Lists:
+    """Neighbour lists computed elsewhere: ids and squared distances."""
+    try:
+        ids, distances = lists[0], lists[1]
+    except (TypeError, IndexError, KeyError):
+        raise TypeError(f"lists is a {type(lists).__name__}; a pair is wanted: ids and squared distances, as knn gives them") from None
+    return _core.given_lists(ids_matrix(ids), matrix(distances, "distances"))
 
 
 def ids_matrix(ids: Any, name: str = "ids") -> np.ndarray:

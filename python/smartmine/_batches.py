@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 import numpy as np
 
 from . import _core, _numbers
-from ._arrays import class_labels, ids_matrix, matrix
+from ._arrays import class_labels, given_lists, matrix
 from ._core import InvalidArgument
 from ._index import Index, Stats
 from ._progress import ProgressLike
@@ -68,7 +68,7 @@ class BatchBuilder:
         """Batches of all rows of `x`. `lists`: ids and squared distances of neighbours computed elsewhere; `x` may be None then."""
         seed = (self._seed + self.epoch) % 2**64 if seed is None else _numbers.seed(seed)
         if lists is not None:
-            found = _core.given_lists(ids_matrix(lists[0]), matrix(lists[1], "distances"))
+            found = given_lists(lists)
             if x is not None and len(found.ids) != len(x):
                 raise InvalidArgument(f"lists has {len(found.ids)} rows; there are {len(x)} embeddings")
             classes = _core.LabelIndex(class_labels(labels, len(found.ids)))
@@ -76,6 +76,7 @@ class BatchBuilder:
         elif x is not None:
             rows = matrix(x)
             classes = _core.LabelIndex(class_labels(labels, len(rows)))
+            _numbers.neighbors(self.index.options["k"], len(rows), "neighbors")
             stats = self.index.update(rows, seed=seed, progress=progress).stats
             found = self.index.lists
         else:

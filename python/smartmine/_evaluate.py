@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Sequence
+from typing import Any, Dict, Iterable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -71,6 +71,8 @@ def evaluate(
     """
     rows = matrix(x)
     classes = class_labels(labels, len(rows))
+    if not isinstance(recall_at, Iterable):
+        raise TypeError(f"recall_at is {recall_at!r}; a sequence of numbers is wanted, such as (1, 2, 4, 8)")
     ks = [_numbers.whole(k, "recall_at", 1, 2**31 - 1) for k in recall_at]
     threads, seed = _numbers.threads(threads), _numbers.seed(seed)
     if (gallery is None) != (gallery_labels is None):

@@ -28,7 +28,11 @@ class HardNegatives(NamedTuple):
 def _positive_lists(positives: Any, queries: int, corpus: int) -> Tuple[np.ndarray, np.ndarray]:
     """Positives as one array and where each query's begin."""
     if isinstance(positives, (list, tuple)) and any(np.ndim(entry) for entry in positives):
-        parts = [np.unique(np.asarray(entry, dtype=np.int64).reshape(-1)) for entry in positives]
+        given = [np.asarray(entry).reshape(-1) for entry in positives]
+        wrong = next((place for place, entry in enumerate(given) if entry.size and entry.dtype.kind not in "iu"), None)
+        if wrong is not None:
+            raise InvalidArgument(f"positives of query {wrong} are of {given[wrong].dtype}; ids of the corpus, whole numbers, are wanted")
+        parts = [np.unique(entry.astype(np.int64)) for entry in given]
     else:
         array = np.asarray(positives) if isinstance(positives, (list, tuple, range)) else _view(positives, "positives")
         if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
@@ -94,8 +98,11 @@ def mine_hard_negatives(
     if range_max is not None:
         range_max = _numbers.whole(range_max, "range_max", range_min + negatives, 2**31 - 1)
     for name, margin in (("absolute_margin", absolute_margin), ("relative_margin", relative_margin)):
-        if margin is not None and not np.isfinite(margin):
+        if margin is not None and not np.isfinite(_numbers.real(margin, name)):
             raise InvalidArgument(f"{name} is {margin}; it must be finite")
+    for name, bound in (("min_similarity", min_similarity), ("max_similarity", max_similarity)):
+        if bound is not None and np.isnan(_numbers.real(bound, name)):
+            raise InvalidArgument(f"{name} is {bound}; it must be a number")
     base, wanted = matrix(corpus, "corpus"), matrix(queries, "queries")
     if base.shape[1] != wanted.shape[1]:
         raise InvalidArgument(f"queries have dimension {wanted.shape[1]}; the corpus has {base.shape[1]}")

@@ -52,9 +52,9 @@ def _asks_for_graph(options: Dict[str, Any]) -> bool:
 
 def _core_index(options: Dict[str, Any], k: int, for_search: bool, keep: bool, seed: int, threads: int) -> _core.NeighborIndex:
     return _core.NeighborIndex(
-        kind=options["index"],
+        kind=_numbers.one_of(options["index"], "index", ("auto", "exact", "fanng")),
         neighbors=k,
-        start=options["start"],
+        start=_numbers.one_of(options["start"], "start", ("partition", "random", "previous")),
         recall=_numbers.real(options["recall"], "recall"),
         success_rate=_numbers.real(options["success_rate"], "success_rate"),
         certify=bool(options["certify"]),

@@ -7,7 +7,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 import numpy as np
 
 from . import _core, _numbers
-from ._arrays import class_labels, ids_matrix, matrix
+from ._arrays import class_labels, given_lists, matrix
 from ._core import InvalidArgument
 from ._index import Index, Stats
 from ._progress import ProgressLike, Reporting
@@ -73,6 +73,7 @@ class Miner:
         self._arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         if isinstance(kappa, str) and kappa != "auto":
             raise InvalidArgument(f"kappa is {kappa!r}; it must be a positive number or 'auto'")
+        _numbers.one_of(kappa_fit, "kappa_fit", ("log-odds", "linear"))
         if not longer_lists and longest_list != 0:
             raise InvalidArgument(f"longest_list is {longest_list}; it is for longer_lists, which was not asked for")
         if kappa != "auto" and not _numbers.real(kappa, "kappa") > 0:
@@ -142,7 +143,7 @@ class Miner:
     ) -> Mined:
         """Triplets of all rows of `x`. `lists`: ids and squared distances of neighbours computed elsewhere; `x` may be None then."""
         rows = None if x is None else matrix(x)
-        given = None if lists is None else _core.given_lists(ids_matrix(lists[0]), matrix(lists[1], "distances"))
+        given = None if lists is None else given_lists(lists)
         if rows is not None:
             size = len(rows)
         elif given is not None:
@@ -155,6 +156,7 @@ class Miner:
         seed = (self._seed + self._epoch) % 2**64 if seed is None else _numbers.seed(seed)
         with Reporting(progress) as report:
             if given is None:
+                _numbers.neighbors(self.index.options["k"], size, "neighbors")
                 stats = self.index.update(rows, seed=seed, progress=progress).stats
                 found = self.index.lists
             else:
@@ -220,6 +222,9 @@ class Miner:
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Takes up where `state_dict` left off."""
+        missing = [name for name in ("epoch", "mined_share", "controller") if name not in state]
+        if missing:
+            raise InvalidArgument(f"the state has no {missing[0]!r}; it is not one of Miner.state_dict")
         if bool(state["controller"]) != (self._controller is not None):
             raise InvalidArgument("the state is of a miner with another target_error: one of the two has a controller, the other none")
         if self._controller is not None:

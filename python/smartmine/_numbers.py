@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, Sequence
 
 from ._core import InvalidArgument
 
@@ -41,4 +41,13 @@ def seed(value: Any) -> int:
 def neighbors(value: Any, rows: int, name: str = "k") -> int:
     if rows < 2:
         raise InvalidArgument(f"there is only {rows} row; a neighbour must be another row, so at least 2 are needed")
-    return whole(value, name, 1, rows - 1)
+    number = whole(value, name, 1, 2**31 - 2)
+    if number >= rows:
+        raise InvalidArgument(f"{name} is {number}; there are {rows} rows, so it must be from 1 to {rows - 1}")
+    return number
+
+
+def one_of(value: Any, name: str, allowed: Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidArgument(f"{name} is {value!r}; it must be {', '.join(allowed[:-1])} or {allowed[-1]}")
+    return value

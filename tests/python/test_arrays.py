@@ -87,6 +87,7 @@ def test_bad_matrices_are_refused_with_a_hint(data, make, error, hint):
         (lambda y: y.reshape(-1, 15), ValueError, "one dimension"),
         (lambda y: None, TypeError, "labels is None"),
         (lambda y: {1, 2}, TypeError, r"numpy\.asarray\(labels\)"),
+        (lambda y: [[1], [2, 3]], ValueError, "one label a row"),
         (lambda y: y.astype(np.uint64) + np.uint64(2**63), ValueError, "2\\^63"),
     ],
 )
@@ -113,6 +114,12 @@ def test_bad_options_name_the_argument(data):
         (lambda: smartmine.knn(x, 5, seed=-1), "seed is -1"),
         (lambda: smartmine.knn(x, 5, recall=2), "recall_target is 2"),
         (lambda: smartmine.knn(x, 5, index="hnsw"), "index is 'hnsw'"),
+        (lambda: smartmine.knn(x, 5, index=None), "index is None"),
+        (lambda: smartmine.Miner().mine(x[:50], y[:50]), "neighbors is 100; there are 50 rows"),
+        (lambda: smartmine.Miner(kappa_fit="cubic"), "kappa_fit is 'cubic'"),
+        (lambda: smartmine.Miner().load_state_dict({}), "no 'epoch'"),
+        (lambda: smartmine.mine_hard_negatives(x, x, [[0.5]] * len(x)), "positives of query 0 are of float64"),
+        (lambda: smartmine.mine_hard_negatives(x, x, y, max_similarity=float("nan")), "max_similarity is nan"),
         (lambda: smartmine.knn(x, 5, index="exact", certify=True), "index='exact'"),
         (lambda: smartmine.Miner(kappa=-1), "kappa is -1"),
         (lambda: smartmine.Miner(kappa=0), "kappa is 0; it must be a positive number or 'auto'"),
@@ -135,6 +142,9 @@ def test_bad_options_name_the_argument(data):
         (lambda: smartmine.Miner().observe(None), "training_error is None"),
         (lambda: smartmine.BatchBuilder(near_share=[1, 2]), "near_share is"),
         (lambda: smartmine.tsne(x, theta=x), "theta is"),
+        (lambda: smartmine.evaluate(x, y, recall_at=5), "recall_at is 5"),
+        (lambda: smartmine.Miner().mine(x, y, lists=5), "lists is a int"),
+        (lambda: smartmine.mine_hard_negatives(x, x, y, absolute_margin="much"), "absolute_margin is 'much'"),
         (lambda: smartmine.violating_share(np.zeros((4, 3)), x), "triplets is of float64"),
     ]:
         with pytest.raises(TypeError, match=name):
@@ -210,3 +220,26 @@ print((peak() - before) / x.nbytes)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 0.5
+
+
+@pytest.mark.parametrize("index", ["exact", "fanng"])
+def test_lists_take_no_more_memory_than_the_program_does(program, tmp_path, index):
+    import json
+    import subprocess
+    import sys
+
+    # What the search itself needs is the same in both; a copy at the border would add the size of the rows, here 64 MB.
+    path = tmp_path / "x.npy"
+    np.save(path, np.random.default_rng(0).standard_normal((8000, 2000), np.float32))
+    size = path.stat().st_size
+    told = json.loads(program("knn", "--embeddings", path, "--neighbors", 5, "--index", index, "--output", tmp_path / "lists", "--json"))
+    script = """
+import resource, sys
+import numpy as np, smartmine
+smartmine.evaluate(np.eye(4, dtype=np.float32), [0, 0, 1, 1])
+before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+print(smartmine.knn(np.load(sys.argv[1]), 5, index=sys.argv[2]).stats["peak_memory_bytes"] - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script, path, index], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < told["peak_memory_bytes"] + size // 2
