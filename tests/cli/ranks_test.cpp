@@ -141,6 +141,44 @@ TEST_F(RanksOfTheProgram, KilledOneEndsAllAndAnotherNumberGoesOnToTheSameEnd) {
   expect_same_run("whole", "cut");
 }
 
+TEST_F(RanksOfTheProgram, TorchrunStartsThemAndStartsThemAgainWhenOneDies) {
+  // The redirects are a way round PyTorch 1.13, whose torchrun stumbles over Python 3.11 without; it knows no hyphens in these options.
+  const Words torchrun = {"/usr/bin/env",
+                          "/usr/bin/python3",
+                          "-m",
+                          "torch.distributed.run",
+                          "--redirects",
+                          "1",
+                          "--tee",
+                          "2",
+                          "--no_python",
+                          "--max_restarts",
+                          "1",
+                          "--nproc_per_node",
+                          "2",
+                          "--log_dir",
+                          folder_ / "log",
+                          "--master_port",
+                          std::to_string(free_port())};
+  if (std::system("/usr/bin/python3 -c 'import torch.distributed.run' 2>/dev/null") != 0) GTEST_SKIP() << "there is no torchrun here";
+  const Words how = {"--epochs", "15", "--shards", "2", "--save-epochs", "2"};
+  Words words = torchrun;
+  words.push_back(SMARTMINE_PROGRAM);
+  Words on = how;
+  on.insert(on.end(), {"--resume", "auto"});
+  for (const std::string& word : command("cut", on)) words.push_back(word);
+  Process process(words, Surroundings{});
+  ASSERT_TRUE(has_checkpoint("cut", process));
+  const std::vector<pid_t> ranks = children_of(process.id());
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks[1], SIGKILL);
+  const Outcome outcome = process.wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1 is gone"));
+  ASSERT_EQ(run("whole", how).status, 0);
+  expect_same_run("whole", "cut");
+}
+
 TEST_F(RanksOfTheProgram, CtrlCOnOneStopsAllAndSaves) {
   const Words how = {"--epochs", "15", "--shards", "2", "--save-epochs", "2"};
   Words two = how;
@@ -204,6 +242,38 @@ TEST_F(RanksOfTheProgram, WrongWorldsEndEverywhereWithOneLine) {
   all.push_back(start("no address", {}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}}));
   expect_end(std::move(all), "MASTER_ADDR is not set");
   for (const char* run : {"twice", "other", "data", "alone", "no address"}) EXPECT_FALSE(std::filesystem::exists(folder_ / run)) << run;
+}
+
+/// A copy of the program that says it is another version: its number is another, wherever it stands in the file.
+void write_other_version(const std::string& path, const std::string& version, const std::string& other) {
+  const std::filesystem::path whole = std::filesystem::path(SMARTMINE_PROGRAM).parent_path() / "smartmine-torch";
+  std::string bytes = read_text(whole.string());
+  for (std::size_t at = bytes.find(version); at != std::string::npos; at = bytes.find(version, at)) bytes.replace(at, other.size(), other);
+  std::ofstream(path, std::ios::binary) << bytes;
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
+TEST_F(RanksOfTheProgram, AnotherVersionIsNamedByAll) {
+  const std::string told = smartmine({"--version"}).out;  // "smartmine 0.1.0 ..."
+  const std::size_t begin = told.find_first_of("0123456789");
+  const std::string version = told.substr(begin, told.find_first_not_of("0123456789.", begin) - begin);
+  const std::string other = "9" + version.substr(1);
+  write_other_version(folder_ / "other-torch", version, other);
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  all.push_back(start_rank(0, 2, port, "run", {}));
+  Words words = command("run");
+  words.insert(words.begin(), folder_ / "other-torch");
+  all.push_back(std::make_unique<Process>(
+      words, Surroundings{.environment = {
+                              {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}}}));
+  for (auto& process : all) {
+    const Outcome outcome = process->wait();
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank 1 is of 'smartmine " + other), HasSubstr("rank 0 is of 'smartmine " + version)));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
 TEST_F(RanksOfTheProgram, APortInUseIsNamed) {
