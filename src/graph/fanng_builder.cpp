@@ -92,16 +92,28 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
   OrderedRows ordered(task.rows, FanngParts::order(previous), task.threads());
   auto packed = std::make_unique<PackedPoints>(ordered.rows(), task.kernels, task.threads());
   account.end("order");
-  Candidates candidates = list_from_previous(task, previous, ordered, *packed, account.computed());
-  account.end("lists");
-  exchange_neighbors(ordered, candidates.lists, task.threads());
-  account.end("exchange");
   RecallSample truth = take_sample(task, account);
-  account.stats.recall = truth.recall(candidates.lists);
   account.end("recall");
+  // Where lists alone are wanted, what has moved little is looked at little. Edges need more than the lists do.
+  std::size_t helpers = task.makes_edges ? kMostHelpers : choose_helpers(task, previous, ordered, *packed, truth, account.computed());
+  account.end("calibration");
+  const auto list = [&] {
+    Candidates listed = list_from_previous(task, previous, helpers, ordered, *packed, account.computed());
+    account.end("lists");
+    exchange_neighbors(ordered, listed.lists, task.threads());
+    account.stats.recall = truth.recall(listed.lists);
+    account.end("exchange");
+    return listed;
+  };
+  std::optional<Candidates> candidates = list();
+  if (account.stats.recall < task.options.recall_target && helpers < kMostHelpers) {
+    helpers = kMostHelpers;
+    candidates.reset();  // not both at once
+    candidates = list();
+  }
   if (account.stats.recall < task.options.recall_target) return std::nullopt;
-  if (task.makes_edges && !chooses_edges(task, previous)) candidates.forward = forward_from_previous(previous, ordered, task.threads());
-  return Listed{std::move(ordered), std::move(candidates), std::move(packed), std::move(truth)};
+  if (task.makes_edges && !chooses_edges(task, previous)) candidates->forward = forward_from_previous(previous, ordered, task.threads());
+  return Listed{std::move(ordered), *std::move(candidates), std::move(packed), std::move(truth)};
 }
 
 EdgeLists make_edges(const BuildTask& task, const Listed& listed, Account& account) {

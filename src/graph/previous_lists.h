@@ -3,14 +3,23 @@
 #include <cstdint>
 
 #include "graph/candidates.h"
+#include "graph/recall_sample.h"
 
 namespace smartmine {
 
-/// The candidates of all points from those of an earlier graph: every point looks at its earlier candidates, at those of its three nearest,
-/// and at a few random ones, by which parts that have drifted together find each other. `ordered` is in the earlier graph's order, and
-/// `packed` the same packed. Adds what it computes to `computed`.
-Candidates list_from_previous(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
-                              std::uint64_t& computed);
+/// Nearest of a point whose candidates it looks at too, at most.
+inline constexpr std::size_t kMostHelpers = 3;
+
+/// With how few helpers the sample's lists come so near to the recall asked for that an exchange should bring them there; kMostHelpers if
+/// fewer do not.
+std::size_t choose_helpers(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
+                           const RecallSample& truth, std::uint64_t& computed);
+
+/// The candidates of all points from those of an earlier graph: every point looks at its earlier candidates, at those of its nearest few,
+/// the helpers, and at a few random ones, by which parts that have drifted together find each other. `ordered` is in the earlier graph's
+/// order, and `packed` the same packed. Adds what it computes to `computed`.
+Candidates list_from_previous(const BuildTask& task, const Fanng& previous, std::size_t helpers, const OrderedRows& ordered,
+                              const PackedPoints& packed, std::uint64_t& computed);
 
 /// Whether edges are chosen anew while candidates are looked at; else those of the earlier graph will do.
 bool chooses_edges(const BuildTask& task, const Fanng& previous);

@@ -232,6 +232,27 @@ TEST(FanngFromPrevious, ReachesItsTargetsAfterADrift) {
   }
 }
 
+TEST(FanngFromPrevious, LooksAtLessForListsAloneWhereLittleHasMoved) {
+  const MadeRows before = clustered_unit_rows(8000, 32, 60);
+  FanngOptions options{.neighbors = 30, .for_search = false, .threads = 1, .refreshable = true};
+  const Fanng previous = build_fanng(before.rows(), options).graph;
+  options.start = Start::kPrevious;
+  const MadeRows little = test::drifted(before, 0.01, 50), much = test::drifted(before, 0.16, 50);
+  const FanngResult after_little = build_fanng(little.rows(), options, &previous),
+                    after_much = build_fanng(much.rows(), options, &previous);
+  for (const auto& [result, now] : {std::pair(&after_little, &little), std::pair(&after_much, &much)}) {
+    EXPECT_EQ(result->stats.note, "") << "both from the previous graph";
+    EXPECT_EQ(fault_of(result->lists, now->rows()), "");
+    EXPECT_TRUE(result->stats.recall_reached);
+    EXPECT_GE(recall_of(result->lists, now->rows(), 500), options.recall_target - 0.01);
+  }
+  EXPECT_LT(after_little.stats.distance_computations, after_much.stats.distance_computations);
+  options.threads = 3;
+  const FanngResult again = build_fanng(little.rows(), options, &previous);
+  EXPECT_TRUE(std::ranges::equal(again.lists.all_ids(), after_little.lists.all_ids()));
+  EXPECT_EQ(again.stats.distance_computations, after_little.stats.distance_computations);
+}
+
 TEST(FanngFromPrevious, IsNeverSilentlyLowWhenTheRowsAreOthers) {
   const MadeRows before = clustered_unit_rows(5000, 24, 60), now = clustered_unit_rows(5000, 24, 60, 0.4, 77);
   FanngOptions options{.neighbors = 20, .threads = 1, .refreshable = true};
