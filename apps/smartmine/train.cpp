@@ -244,7 +244,6 @@ void prepare(TrainArguments& arguments, const CLI::App& command) {
   try {
     arguments.config.validate();
     find_traits(arguments.config.system.name);
-    if (!arguments.resume && !(automatic && is_begun(arguments.output))) check_network(arguments.config);
   } catch (const InvalidArgument& error) {
     // A resumed run brings its own settings; those given are looked at beside them.
     if (!arguments.resume || command.count("--dataset") > 0) throw UsageError(fmt::format("--{}", error.what()));
@@ -259,7 +258,10 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
     const bool begun = (ranks == nullptr || ranks->is_first()) && is_begun(arguments.output);
     arguments.resume = ranks == nullptr ? begun : ranks->broadcast(begun ? "begun" : "") == "begun";
   }
-  const auto given = given_settings(command);
+  auto given = given_settings(command);
+  // What was left open when the run was begun has been settled since.
+  std::erase_if(
+      given, [](const GivenSetting& each) { return (each.first == "shards" || each.first == "network-threads") && each.second == "auto"; });
   if (ranks != nullptr && arguments.resume) {
     std::string lines;
     for (const GivenSetting& each : given)
@@ -270,6 +272,7 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
   if (ranks != nullptr && !arguments.resume) ranks->expect_same("settings", settings_of_all_ranks(arguments.config.resolved()));
   RunDirectory run = open_shared(ranks, [&] {
     if (arguments.resume) return RunDirectory::open(arguments.output);
+    check_network(arguments.config);
     if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();
     return RunDirectory::create(arguments.output, arguments.config.resolved());
   });

@@ -86,10 +86,15 @@ def matrix(x: Any, name: str = "x") -> np.ndarray:
 
 def class_labels(y: Any, rows: int | None = None, name: str = "labels") -> np.ndarray:
     """Labels as int64 in one dimension. Any whole numbers will do; they only name classes."""
-    try:
-        array = np.asarray(y) if isinstance(y, (list, tuple, range)) else _view(y, name)
-    except ValueError:  # lists of several lengths
-        raise InvalidArgument(f"{name} is not one label a row: some entries are lists") from None
+    if isinstance(y, (list, tuple, range)):
+        try:
+            array = np.asarray(y)
+        except ValueError:  # lists of several lengths; numpy before 1.24 makes objects of them
+            array = np.empty(0, dtype=object)
+        if array.dtype == object and any(isinstance(entry, (list, tuple, np.ndarray)) for entry in y):
+            raise InvalidArgument(f"{name} is not one label a row: some entries are lists")
+    else:
+        array = _view(y, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def violating_share(triplets: Any, x: Any, margin: float = 0.2) -> float:
     ids = np.asarray(triplets)
     if ids.ndim != 2 or ids.shape[1] != 3:
         raise InvalidArgument(f"triplets has shape {ids.shape}; it must be T x 3")
-    if ids.dtype.kind not in "iu":
+    if ids.size and ids.dtype.kind not in "iu":
         raise TypeError(f"triplets is of {ids.dtype}; it must be of whole numbers, the ids of rows")
     return _core.violating_share(np.ascontiguousarray(ids, dtype=np.int64), matrix(x), _numbers.real(margin, "margin"))
 
@@ -76,12 +76,12 @@ class Miner:
         _numbers.one_of(kappa_fit, "kappa_fit", ("log-odds", "linear"))
         if not longer_lists and longest_list != 0:
             raise InvalidArgument(f"longest_list is {longest_list}; it is for longer_lists, which was not asked for")
-        if kappa != "auto" and not _numbers.real(kappa, "kappa") > 0:
+        if not isinstance(kappa, str) and not _numbers.real(kappa, "kappa") > 0:
             raise InvalidArgument(f"kappa is {kappa}; it must be a positive number or 'auto'")
         self._seed = _numbers.seed(seed)
         self._epoch = 0
         self._mined_share: Optional[float] = None
-        self._kappa = 0.0 if kappa == "auto" else _numbers.real(kappa, "kappa")
+        self._kappa = 0.0 if isinstance(kappa, str) else _numbers.real(kappa, "kappa")
         self._controller: Optional[_core.KappaController] = None
         if target_error is not None:
             self._controller = _core.KappaController(
@@ -222,15 +222,23 @@ class Miner:
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Takes up where `state_dict` left off."""
+        if not isinstance(state, Mapping):
+            raise TypeError(f"the state is {type(state).__name__}; it must be what Miner.state_dict gives")
         missing = [name for name in ("epoch", "mined_share", "controller") if name not in state]
         if missing:
             raise InvalidArgument(f"the state has no {missing[0]!r}; it is not one of Miner.state_dict")
         if bool(state["controller"]) != (self._controller is not None):
             raise InvalidArgument("the state is of a miner with another target_error: one of the two has a controller, the other none")
-        if self._controller is not None:
-            self._controller.load(state["controller"])
-        self.epoch = state["epoch"]
-        self._mined_share = state["mined_share"]
+        share = state["mined_share"]
+        share = None if share is None else _numbers.real(share, "mined_share")
+        before, self.epoch = self.epoch, state["epoch"]
+        try:
+            if self._controller is not None:
+                self._controller.load(state["controller"])
+        except Exception:
+            self.epoch = before
+            raise
+        self._mined_share = share
 
     def __getstate__(self) -> Dict[str, Any]:
         return {"arguments": self._arguments, "state": self.state_dict(), "index": self.index}

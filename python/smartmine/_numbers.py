@@ -26,7 +26,7 @@ def real(value: Any, name: str) -> float:
         if isinstance(value, (str, bytes)):
             raise TypeError
         return float(value)
-    except (TypeError, ValueError, RuntimeError):  # tensors of several values raise the last two
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # tensors of several values raise the second and third
         raise TypeError(f"{name} is {value!r}; it must be a number") from None
 
 

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -154,7 +156,15 @@ class Chooser {
       note(record);
       if (events_.on_epoch) events_.on_epoch(trial, record);
     };
-    for (const EpochRecord& record : folder.log()) on_epoch(record);  // of a choice that goes on
+    const bool told = !told_.insert(trial.name).second;  // the budget's own epoch may be a trial's
+    for (const EpochRecord& record : folder.log()) {
+      if (told) {
+        note(record);
+        continue;
+      }
+      on_epoch(record);  // of a choice that goes on
+      before_ += record.seconds();
+    }
     if (trial.done >= epochs) return trial;
     try {
       Trainer(config, folder, system_, progress, ranks_).run(on_epoch);
@@ -205,10 +215,11 @@ class Chooser {
   void keep_to_budget() {
     const double budget = config_.choosing.budget_seconds();
     if (budget == 0) return;
-    double spent = 0;
-    for (const Trial& trial : choice_.trials) spent += trial.seconds;
-    const double left = budget - std::max(spent, seconds_since(begin_));
-    epochs_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(left / std::max(epoch_seconds_, 1e-3)), 1, epochs_);
+    double seconds = 0;
+    for (const Trial& trial : choice_.trials) seconds += trial.seconds;
+    const double each = std::max({epoch_seconds_, seconds / std::max(spent(), 0.1), 1e-3});
+    const double left = budget - before_ - seconds_since(begin_);
+    epochs_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(left / each), 1, epochs_);
   }
 
   /// What weights part of the way from the start to the end of a trial are worth.
@@ -275,6 +286,8 @@ class Chooser {
   std::int64_t trial_epochs_ = 0;
   double epoch_seconds_ = 0;  // of the training, as far as a trial tells
   Clock::time_point begin_ = Clock::now();
+  double before_ = 0;           // seconds of epochs of trials that were done before that
+  std::set<std::string> told_;  // trials whose epochs have been told since
   std::optional<DataSplits> held_out_data_;
   std::unique_ptr<WeightMeasure> measure_;
   Choice choice_;

@@ -1,5 +1,6 @@
 #include "train/network.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 constexpr std::int64_t kEmbedBatch = 256;  // images a pass without gradients
+constexpr std::int64_t kMostBlocks = 4;    // such passes at the same time, for the memory they take
 
 torch::Device choose_device(const std::string& name, const Ranks* ranks) {
   if (name == "cpu") return torch::kCPU;
@@ -162,7 +164,10 @@ Network::Network(const RunConfig& config, Ranks* with)
 }
 
 void check_network(const RunConfig& config) {
-  if (is_backbone_file(config.model.backbone)) const Network tried(config.resolved());
+  if (!is_backbone_file(config.model.backbone)) return;
+  RunConfig alone = config.resolved();
+  alone.compute.shards = 1;
+  const Network tried(alone);
 }
 
 ImageStoreOptions Network::store_options(const RunConfig& config) const {
@@ -222,14 +227,18 @@ torch::Tensor Network::pass(DeviceImages& images, std::int64_t width, const std:
   const int rank = ranks == nullptr ? 0 : ranks->rank(), size = ranks == nullptr ? 1 : ranks->size();
   const RankShare own = share_of_blocks(items.size(), kEmbedBatch, rank, size);
   const auto first = static_cast<std::int64_t>(own.begin), end = static_cast<std::int64_t>(own.end);
-  for (std::int64_t begin = first; begin < end; begin += at_once * kEmbedBatch) {
-    const std::int64_t next = std::min(end, begin + at_once * kEmbedBatch);
+  const std::int64_t round = std::min(at_once, kMostBlocks) * kEmbedBatch;
+  for (std::int64_t begin = first; begin < end; begin += round) {
+    const std::int64_t next = std::min(end, begin + round);
     const auto blocks = static_cast<std::size_t>((next - begin + kEmbedBatch - 1) / kEmbedBatch);
     parallel_for(blocks, 1, static_cast<unsigned>(blocks), [&](std::size_t block, std::size_t, unsigned) {
-      const torch::NoGradGuard no_grad_here;  // holds for a thread
+      at::init_num_threads();  // this and the next hold for a thread
+      const torch::NoGradGuard no_grad_here;
       const std::int64_t place = begin + static_cast<std::int64_t>(block) * kEmbedBatch;
       const torch::Tensor pixels = images.get(batch(place));
-      if (place + kEmbedBatch < end) images.prefetch(batch(place + kEmbedBatch));
+      if (block == 0)
+        images.prefetch(
+            std::span(items).subspan(static_cast<std::size_t>(next), static_cast<std::size_t>(std::min(end, next + round) - next)));
       result.narrow(0, place, std::min(kEmbedBatch, count - place)).copy_(forward(augmenter.evaluation(pixels, type)));
     });
     report(progress, stage, static_cast<std::size_t>(next - first), static_cast<std::size_t>(end - first), "images");

@@ -1,5 +1,7 @@
 #include "train/shards.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -124,6 +126,7 @@ class ShardedPass {
   void pass(const std::function<void(std::size_t shard, const Passer& passer)>& work) {
     const std::size_t at_once = std::min(passers_.size(), own_.size());
     parallel_for(at_once, 1, static_cast<unsigned>(at_once), [&](std::size_t first, std::size_t, unsigned) {
+      at::init_num_threads();  // torch's holds for a thread
       for (std::size_t i = first; i < own_.size(); i += at_once) work(own_[i], passers_[first]);
     });
   }

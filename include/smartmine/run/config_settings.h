@@ -196,7 +196,7 @@ void visit_compute_settings(Options& o, const Visit& visit) {
                 "the small network",
                 Range::from(1, 4096)},
         o.shards);
-  visit(Setting{"network-threads", "Threads that pass a shard through the network; auto: --threads, shared out over shards",
+  visit(Setting{"network-threads", "Threads that pass a shard through the network; auto: half of all for the small network, else --threads",
                 Range::from(1, 1024)},
         o.network_threads);
   visit(Setting{"device", "auto, cpu or cuda", Range::one_of({"auto", "cpu", "cuda"}), Changes::kNothing}, o.device);
