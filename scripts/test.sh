@@ -21,7 +21,8 @@ jobs=${JOBS:-$(nproc)}
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
-scripts/setup.sh
+# Some tests of the program need Debian's PyTorch: torchrun, say.
+if [ "$quick" = yes ]; then scripts/setup.sh; else scripts/setup.sh --python; fi
 
 # Builds the named targets of a preset (all: everything) with the given flags and runs those of its tests that the remaining arguments
 # select.

@@ -215,12 +215,6 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
   return choice;
 }
 
-/// Whether a run has been begun there.
-bool is_begun(const std::string& output) {
-  std::error_code none;
-  return std::filesystem::exists(std::filesystem::path(output) / "config.toml", none);
-}
-
 /// The settings of the command line, looked at before anything is begun.
 void prepare(TrainArguments& arguments, const CLI::App& command) {
   const bool automatic = arguments.resumed == "auto";
@@ -250,6 +244,12 @@ void prepare(TrainArguments& arguments, const CLI::App& command) {
   }
   if (!arguments.resume && !arguments.config.choosing.budget.empty() && arguments.config.resolved().choosing.choose == "off")
     throw UsageError("--budget is for a training that is chosen; without --choose on, give --epochs instead");
+}
+
+/// Whether a run has been begun there.
+bool is_begun(const std::string& output) {
+  std::error_code none;
+  return std::filesystem::exists(std::filesystem::path(output) / "config.toml", none);
 }
 
 /// The run's directory, new or to go on with, and in `arguments` the settings that it has. Rank 0 sees to it, and tells the others.
