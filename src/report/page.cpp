@@ -181,7 +181,7 @@ Json choice_of(const std::filesystem::path& run, Problems& problems) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return {};
   Json choice = Json::parse(file, nullptr, false);
-  if (choice.is_object()) return choice;
+  if (choice.is_object()) return choice.value("decided", Json(true)) == false ? Json() : choice;  // false: trials are still made
   problems.push_back(fmt::format("{}: damaged: not a JSON object; left out", path.string()));
   return {};
 }

@@ -77,7 +77,8 @@ class Chooser {
     if (choice_.held_out_images < kLeastQueries) return be_careful("there are too few images to hold some out");
     if (events_.on_begin) events_.on_begin(choice_);
     epochs_ = config_.schedule.epochs;
-    if (!fit_into_budget()) return give_up(kTooShort);
+    if (!planned_before() && !fit_into_budget()) return give_up(kTooShort);
+    write_plan();
     // Pretrained weights begin at the highest rate that may be right; drawn ones in the middle.
     const std::vector<double> factors =
         pretrained() ? std::vector<double>{1, 1 / kRateStep} : std::vector<double>{1, kRateStep, 1 / kRateStep};
@@ -209,6 +210,22 @@ class Chooser {
     const double left = budget - std::max(seconds_since(begin), probe.seconds);
     epochs_ = std::min(kMostEpochs, static_cast<std::int64_t>(left / ((1 + kMostCost) * std::max(epoch_seconds_, 1e-3))));
     return epochs_ > 0;
+  }
+
+  /// Whether a choice that was stopped had settled on epochs; then these hold, for the trials that it made are of that length.
+  bool planned_before() {
+    const auto plan = run_.writes() ? read_choice(run_.path()) : std::nullopt;
+    if (!plan || plan->epochs <= 0) return false;
+    epochs_ = plan->epochs;
+    return true;
+  }
+
+  /// Nothing is chosen yet; what the budget gave is kept for one that goes on.
+  void write_plan() const {
+    if (config_.choosing.budget_seconds() == 0 || !run_.writes()) return;
+    Choice plan;
+    plan.epochs = epochs_;
+    write_choice(run_.path(), plan);
   }
 
   /// Takes epochs away for which the trials have left no time: a first epoch may have been quicker than those after it.

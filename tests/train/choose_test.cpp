@@ -189,6 +189,26 @@ TEST_F(Choosing, FitsEpochsIntoTheBudget) {
   EXPECT_EQ(choice.epochs == 0 || choice.epochs > 8, true) << choice.epochs;
 }
 
+TEST_F(Choosing, StoppedWithABudgetGoesOnWithTheSameEpochs) {
+  config_.choosing.budget = "1h";
+  RunDirectory run = new_run("run");
+  std::size_t epochs = 0;
+  const auto count = [&](const Trial&, const EpochRecord&) { ++epochs; };
+  EXPECT_THROW(choose_settings(config_, run, {.on_begin = {}, .on_epoch = count}, [&](const ProgressEvent&) { return epochs < 4; }),
+               Cancelled);
+  Choice plan = read_choice(run.path()).value();
+  EXPECT_FALSE(plan.decided);
+  EXPECT_GT(plan.epochs, 4);
+  plan.epochs = 4;  // not what an hour has time for, so it can only have been read
+  write_choice(run.path(), plan);
+  std::int64_t most = 0;
+  const auto longest = [&](const Trial& trial, const EpochRecord&) { most = std::max(most, trial.epochs); };
+  const Choice choice = choose_settings(config_, run, {.on_begin = {}, .on_epoch = longest});
+  EXPECT_TRUE(choice.decided);
+  EXPECT_LE(most, 4);
+  EXPECT_LE(choice.epochs, 4);
+}
+
 TEST_F(Choosing, TellsAgainWhatWasDoneBeforeItWasStopped) {
   using Row = std::pair<std::string, std::int64_t>;  // of a trial, and its epoch
   std::vector<Row> before, after;
