@@ -45,12 +45,15 @@ void Candidates::write_list(std::size_t place, std::span<const std::uint32_t> ca
   order_ties(list, lengths);
 }
 
-void Candidates::share(const Team& team, const OrderedRows& ordered, std::span<const std::size_t> begins) {
+void Candidates::share(const Team& team, std::span<const std::size_t> begins) {
   forward.share(team, begins);
   if (refreshable_)
     team.gather(kept_.data(), (neighbors_ + beyond_) * sizeof(std::uint32_t), begins);
   else if (beyond_ > 0)
     team.gather(after_.data(), beyond_ * sizeof(std::uint32_t), begins);
+}
+
+void Candidates::share_lists(const Team& team, const OrderedRows& ordered, std::span<const std::size_t> begins) {
   // Lists lie by point and not by place: they go in slices, so that the copies stay small.
   constexpr std::size_t kSlices = 16;
   for (std::size_t slice = 0; slice < kSlices; ++slice) {

@@ -70,8 +70,10 @@ class Candidates {
     return {(refreshable_ ? kept_.data() : after_.data()) + offset(place), beyond_};
   }
 
-  /// Gives the members of a team what each has found for its own places, of which member i has those from begins[i] on.
-  void share(const Team& team, const OrderedRows& ordered, std::span<const std::size_t> begins);
+  /// Gives the members of a team what each has found for its own places, of which member i has those from begins[i] on: all but the lists,
+  void share(const Team& team, std::span<const std::size_t> begins);
+  /// and the lists.
+  void share_lists(const Team& team, const OrderedRows& ordered, std::span<const std::size_t> begins);
 
   /// What a refresh starts from, given away: for each place so many candidates, the list's and those after it.
   std::size_t kept_per_point() const { return refreshable_ ? neighbors_ + beyond_ : 0; }
@@ -95,7 +97,9 @@ void choose_forward(const BuildTask& task, std::size_t place, std::size_t measur
 void fill_up(std::size_t place, std::size_t wanted, std::size_t size, std::vector<std::uint32_t>& candidates);
 
 /// A point may have missed a neighbour that did find it. Every point tells those on its list that would want it and, as far as a sketch of
-/// their lists tells, do not have it.
-void exchange_neighbors(const OrderedRows& ordered, NeighborLists& lists, unsigned threads);
+/// their lists tells, do not have it. These are the points of a group, from the first of `shares` to the last; those that member i of a
+/// team (null: none) has the lists of, and then mends, begin at shares[i].
+void exchange_neighbors(const OrderedRows& ordered, NeighborLists& lists, unsigned threads, const Team* team,
+                        std::span<const std::size_t> shares);
 
 }  // namespace smartmine

@@ -55,6 +55,12 @@ RecallSample take_sample(const BuildTask& task, Account& account) {
   return truth;
 }
 
+// The lists of a group are as good as they get, and those of all members of a team, which begin at `shares`.
+void exchange(const BuildTask& task, const OrderedRows& ordered, const std::vector<std::size_t>& shares, Candidates& candidates) {
+  exchange_neighbors(ordered, candidates.lists, task.threads(), task.team, shares);
+  if (task.team != nullptr) candidates.share_lists(*task.team, ordered, shares);
+}
+
 Listed list_from_partition(const BuildTask& task, Account& account) {
   auto [ordered, groups] = group_rows(task, account.computed());
   account.end("partition");
@@ -70,7 +76,7 @@ Listed list_from_partition(const BuildTask& task, Account& account) {
     for (const Group& group : groups)
       if (group.search != nullptr) list_by_cells(task, ordered, group, candidates, account.computed());
     account.end("lists");
-    exchange_neighbors(ordered, candidates.lists, task.threads());
+    for (const Group& group : groups) exchange(task, ordered, group.shares, candidates);
     account.end("exchange");
     account.stats.recall = truth.recall(candidates.lists);
   } while (account.stats.recall < task.options.recall_target && widen(groups));
@@ -100,7 +106,7 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
   const auto list = [&] {
     Candidates listed = list_from_previous(task, previous, helpers, ordered, *packed, account.computed());
     account.end("lists");
-    exchange_neighbors(ordered, listed.lists, task.threads());
+    exchange(task, ordered, team_shares(task.team, task.size()), listed);
     account.stats.recall = truth.recall(listed.lists);
     account.end("exchange");
     return listed;

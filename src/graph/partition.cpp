@@ -76,7 +76,21 @@ struct Ground {
   unsigned threads;
   std::uint64_t& computed;
   const Progress& progress;
+  const Team* team;
 };
+
+// For each point the centroid nearest to it; the members of a team share the points.
+std::vector<std::uint32_t> nearest_of(const Ground& ground, std::span<const std::uint32_t> points, const std::vector<float>& centroids) {
+  const Rows centres(centroids.data(), centroids.size() / ground.rows.dimension(), ground.rows.dimension());
+  std::vector<std::uint32_t> nearest(points.size());
+  const std::vector<std::size_t> begins = team_shares(ground.team, points.size());
+  const auto [begin, end] = own_share(ground.team, begins);
+  assign_nearest(ground.rows, points.subspan(begin, end - begin), PackedRows(centres, ground.frame, ground.kernels, ground.threads),
+                 std::span(nearest).subspan(begin, end - begin), ground.threads, ground.progress, "partition");
+  if (ground.team != nullptr) ground.team->gather(nearest.data(), sizeof(std::uint32_t), begins);
+  ground.computed += points.size() * centres.size();
+  return nearest;
+}
 
 // Centroids of `points` by k-means on a sample of so many a cell. `level` keeps the random numbers of several calls apart.
 std::vector<float> find_centroids(const Ground& ground, std::span<const std::uint32_t> points, std::size_t cells, std::size_t per_cell,
@@ -91,12 +105,8 @@ std::vector<float> find_centroids(const Ground& ground, std::span<const std::uin
   std::vector<float> centroids(cells * dimension);
   for (std::size_t c = 0; c < cells; ++c) std::copy_n(rows[sample[c]], dimension, centroids.data() + c * dimension);
   std::sort(sample.begin(), sample.end());
-  std::vector<std::uint32_t> nearest(sample_size);
   for (int iteration = 0; iteration < kIterations; ++iteration) {
-    const Rows centres(centroids.data(), cells, dimension);
-    assign_nearest(rows, sample, PackedRows(centres, ground.frame, ground.kernels, ground.threads), nearest, ground.threads,
-                   ground.progress, "partition");
-    ground.computed += sample_size * cells;
+    const std::vector<std::uint32_t> nearest = nearest_of(ground, sample, centroids);
     // Summed by one thread in the order of the sample, so that rounding does not depend on the threads.
     std::vector<double> sums(cells * dimension, 0.0);
     std::vector<std::uint32_t> counts(cells, 0);
@@ -126,16 +136,6 @@ std::vector<float> near_together(const std::vector<float>& centroids, std::size_
   return sorted;
 }
 
-// The cell of each of `points`: the centroid nearest to it.
-std::vector<std::uint32_t> find_cells(const Ground& ground, std::span<const std::uint32_t> points, const std::vector<float>& centroids) {
-  const Rows centres(centroids.data(), centroids.size() / ground.rows.dimension(), ground.rows.dimension());
-  std::vector<std::uint32_t> cell_of(points.size());
-  assign_nearest(ground.rows, points, PackedRows(centres, ground.frame, ground.kernels, ground.threads), cell_of, ground.threads,
-                 ground.progress, "partition");
-  ground.computed += points.size() * centres.size();
-  return cell_of;
-}
-
 // The same points by cell, in the order they stand in; where each cell begins is returned, and where the last ends.
 std::vector<std::uint32_t> sort_by_cell(std::span<std::uint32_t> points, const std::vector<std::uint32_t>& cell_of, std::size_t cells) {
   std::vector<std::uint32_t> begins(cells + 1, 0);
@@ -155,7 +155,7 @@ std::vector<std::uint32_t> find_cells_by_region(const Ground& ground, std::size_
   // A point meets some fourteen times the root of the number of cells.
   const auto regions = static_cast<std::size_t>(std::sqrt(static_cast<double>(order.size() / cell_size)));
   const std::vector<float> middles = near_together(find_centroids(ground, order, regions, kSamplesPerRegion, 0), dimension, ground.kernels);
-  const std::vector<std::uint32_t> begins = sort_by_cell(order, find_cells(ground, order, middles), regions);
+  const std::vector<std::uint32_t> begins = sort_by_cell(order, nearest_of(ground, order, middles), regions);
   const auto points_of = [&](std::size_t r) { return std::span(order).subspan(begins[r], begins[r + 1] - begins[r]); };
   std::vector<std::size_t> firsts = {0};  // cell of each region
   for (std::size_t r = 0; r < regions; ++r) {
@@ -183,7 +183,7 @@ std::vector<std::uint32_t> find_cells_by_region(const Ground& ground, std::size_
         around.insert(around.end(), centroids.data() + c * dimension, centroids.data() + (c + 1) * dimension);
       }
     }
-    const std::vector<std::uint32_t> nearest = find_cells(ground, points_of(r), around);
+    const std::vector<std::uint32_t> nearest = nearest_of(ground, points_of(r), around);
     for (std::size_t i = 0; i < nearest.size(); ++i) cell_of[begins[r] + i] = cells[nearest[i]];
   }
   return cell_of;
@@ -192,11 +192,11 @@ std::vector<std::uint32_t> find_cells_by_region(const Ground& ground, std::size_
 }  // namespace
 
 Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t seed, unsigned threads, const kernels::Kernels& kernels,
-                         std::uint64_t& distance_computations, const Progress& progress, std::size_t most_at_once) {
+                         std::uint64_t& distance_computations, const Progress& progress, const Team* team, std::size_t most_at_once) {
   const std::size_t size = rows.size();
   cell_size = std::max<std::size_t>(1, cell_size);
   const Frame frame = sampled_frame(rows, threads);
-  const Ground ground{rows, frame, kernels, seed, threads, distance_computations, progress};
+  const Ground ground{rows, frame, kernels, seed, threads, distance_computations, progress, team};
   Partition partition;
   partition.order.resize(size);
   std::iota(partition.order.begin(), partition.order.end(), 0U);
@@ -204,7 +204,7 @@ Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t 
   std::vector<std::uint32_t> cell_of;
   if (const std::size_t cells = std::max<std::size_t>(1, size / cell_size); cells <= most_at_once) {
     centroids = near_together(find_centroids(ground, partition.order, cells, kSamplesPerCell, 0), rows.dimension(), kernels);
-    cell_of = find_cells(ground, partition.order, centroids);
+    cell_of = nearest_of(ground, partition.order, centroids);
   } else {
     cell_of = find_cells_by_region(ground, cell_size, partition.order, centroids);
   }
@@ -217,16 +217,21 @@ Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t 
       partition.cell_begins.push_back(static_cast<std::uint32_t>(begins[c] + count * piece / pieces));
   }
   partition.cell_begins.push_back(static_cast<std::uint32_t>(size));
+  std::vector<std::size_t> shares = team_shares(team, partition.cells());
+  const TeamShare own = own_share(team, shares);
   parallel_for(
-      partition.cells(), 4, threads,
+      own.end - own.begin, 4, threads,
       [&](std::size_t begin, std::size_t end, unsigned) {
         std::vector<std::pair<float, std::uint32_t>> along;
-        for (std::size_t c = begin; c < end; ++c)
+        for (std::size_t c = own.begin + begin; c < own.begin + end; ++c)
           split_into_blocks(
               rows, std::span(partition.order).subspan(partition.cell_begins[c], partition.cell_begins[c + 1] - partition.cell_begins[c]),
               kernels, along);
       },
       progress, "partition");
+  if (team == nullptr) return partition;
+  for (std::size_t& cell : shares) cell = partition.cell_begins[cell];
+  team->gather(partition.order.data(), sizeof(std::uint32_t), shares);
   return partition;
 }
 

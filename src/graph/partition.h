@@ -7,6 +7,7 @@
 #include "graph/kernels/kernels.h"
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
+#include "smartmine/graph/team.h"
 
 namespace smartmine {
 
@@ -20,8 +21,10 @@ struct Partition {
 
 /// Groups the rows around centroids found by k-means on a sample: cells of about `cell_size` points, none over three times that. More cells
 /// than `most_at_once` are found in two levels, regions first, so that a point does not meet all centroids.
-/// Deterministic for a seed at any number of threads. Adds what it computes to `distance_computations`.
+/// Deterministic for a seed at any number of threads and of members of a team (null: none). Adds what all compute to
+/// `distance_computations`.
 Partition partition_rows(const Rows& rows, std::size_t cell_size, std::uint64_t seed, unsigned threads, const kernels::Kernels& kernels,
-                         std::uint64_t& distance_computations, const Progress& progress, std::size_t most_at_once = 6000);
+                         std::uint64_t& distance_computations, const Progress& progress, const Team* team = nullptr,
+                         std::size_t most_at_once = 6000);
 
 }  // namespace smartmine

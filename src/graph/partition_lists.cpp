@@ -138,7 +138,8 @@ GroupedRows group_rows(const BuildTask& task, std::uint64_t& computed) {
       for (std::size_t i = 0; i < members.size(); ++i)
         std::copy_n(rows[members[i]], rows.dimension(), values.data() + i * rows.dimension());
     const Rows mine = parts.size() == 1 ? rows : Rows(values.data(), members.size(), rows.dimension());
-    groups[g].partition = partition_rows(mine, cell_size, task.options.seed, task.threads(), task.kernels, computed, task.progress);
+    groups[g].partition =
+        partition_rows(mine, cell_size, task.options.seed, task.threads(), task.kernels, computed, task.progress, task.team);
     for (const std::uint32_t place : groups[g].partition.order) order.push_back(members[place]);
   }
   return {OrderedRows(rows, std::move(order), task.threads()), std::move(groups)};
@@ -146,10 +147,18 @@ GroupedRows group_rows(const BuildTask& task, std::uint64_t& computed) {
 
 void prepare_searches(const BuildTask& task, const OrderedRows& ordered, std::vector<Group>& groups, std::uint64_t& computed) {
   for (Group& group : groups) {
-    if (group.partition.order.empty()) continue;
+    if (group.partition.order.empty()) {
+      group.shares = team_shares(task.team, group.size());
+      for (std::size_t& share : group.shares) share += group.first;
+      continue;
+    }
     const Rows rows = ordered.rows(group.first, group.last);
     group.packed = std::make_unique<PackedPoints>(rows, task.kernels, task.threads());
     group.search = std::make_unique<CellSearch>(rows, *group.packed, group.partition.cell_begins, task.kernels, task.threads());
+    group.shares = team_shares(task.team, group.search->chunks().size());
+    for (std::size_t& share : group.shares)
+      share = group.first +
+              (share == group.search->chunks().size() ? group.size() : group.partition.cell_begins[group.search->chunks()[share].first]);
     group.reach = calibrate(task, ordered, group, computed);
   }
 }
@@ -192,8 +201,7 @@ void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Grou
   const CellSearch& search = *group.search;
   std::vector<CellSearch::Scratch> scratches(resolve_threads(task.threads()));
   std::atomic<std::uint64_t> pruning{0};
-  const std::vector<std::size_t> begins = team_shares(task.team, search.chunks().size());
-  const TeamShare own = own_share(task.team, begins);
+  const TeamShare own = own_share(task.team, team_shares(task.team, search.chunks().size()));
   parallel_for(
       own.end - own.begin, 1, task.threads(),
       [&](std::size_t begin, std::size_t end, unsigned worker) {
@@ -217,12 +225,7 @@ void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Grou
   std::uint64_t distances = pruning;
   for (const CellSearch::Scratch& scratch : scratches) distances += scratch.computed;
   computed += team_sum(task.team, distances);
-  if (task.team == nullptr) return;
-  std::vector<std::size_t> places;
-  for (const std::size_t chunk : begins)
-    places.push_back(group.first +
-                     (chunk == search.chunks().size() ? group.size() : group.partition.cell_begins[search.chunks()[chunk].first]));
-  result.share(*task.team, ordered, places);
+  if (task.team != nullptr) result.share(*task.team, group.shares);
 }
 
 bool widen(std::vector<Group>& groups) {

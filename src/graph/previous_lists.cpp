@@ -135,7 +135,7 @@ Candidates list_from_previous(const BuildTask& task, const Fanng& previous, std:
       },
       task.progress, "lists");
   distances += team_sum(task.team, computed);
-  if (task.team != nullptr) result.share(*task.team, ordered, begins);
+  if (task.team != nullptr) result.share(*task.team, begins);
   return result;
 }
 

@@ -28,8 +28,17 @@ RecallSample::RecallSample(const BuildTask& task, const Rows& rows, std::vector<
   std::vector<const float*> queries(points_.size());
   std::vector<float> distances(ids_.size());
   for (std::size_t i = 0; i < points_.size(); ++i) queries[i] = rows[points_[i]];
-  computed +=
-      find_exact_lists(rows, {queries, points_, neighbors_, ids_, distances}, task.kernels, task.threads(), task.progress, "recall");
+  const std::vector<std::size_t> begins = team_shares(task.team, points_.size());
+  const auto [begin, end] = own_share(task.team, begins);
+  const auto own = [begin = begin, end = end](auto& all, std::size_t each) {
+    return std::span(all).subspan(begin * each, (end - begin) * each);
+  };
+  const ExactLists lists{own(queries, 1), own(points_, 1), neighbors_, own(ids_, neighbors_), own(distances, neighbors_)};
+  computed += team_sum(task.team, find_exact_lists(rows, lists, task.kernels, task.threads(), task.progress, "recall"));
+  if (task.team != nullptr) {
+    task.team->gather(ids_.data(), neighbors_ * sizeof(std::uint32_t), begins);
+    task.team->gather(distances.data(), neighbors_ * sizeof(float), begins);
+  }
   radii_.resize(points_.size());
   for (std::size_t i = 0; i < points_.size(); ++i) {
     radii_[i] = distances[(i + 1) * neighbors_ - 1];

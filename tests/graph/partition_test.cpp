@@ -24,7 +24,7 @@ struct Made {
 
 Made partition_of(const MadeRows& made, std::size_t most_at_once, unsigned threads = 2, std::uint64_t seed = 1) {
   Made result;
-  result.partition = partition_rows(made.rows(), kCellSize, seed, threads, kernels::active(), result.computed, {}, most_at_once);
+  result.partition = partition_rows(made.rows(), kCellSize, seed, threads, kernels::active(), result.computed, {}, nullptr, most_at_once);
   return result;
 }
 
