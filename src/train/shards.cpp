@@ -60,6 +60,14 @@ std::vector<torch::Tensor> trainable(const EmbeddingModel& model) {
   return parameters;
 }
 
+std::size_t shards_of(const Epoch& epoch) { return static_cast<std::size_t>(epoch.config.compute.shards.value_or(1)); }
+
+/// The rank that passes a shard: each has a stretch of them.
+int owner_of(const Epoch& epoch, std::size_t shard) {
+  const auto ranks = static_cast<std::size_t>(epoch.ranks == nullptr ? 1 : epoch.ranks->size());
+  return static_cast<int>(shard * ranks / shards_of(epoch));
+}
+
 /// A network that passes shards: the model itself, or a twin of it.
 struct Passer {
   EmbeddingModel& model;
@@ -85,11 +93,7 @@ struct Passer {
 class ShardedPass {
  public:
   ShardedPass(const Epoch& epoch, const Batch& batch)
-      : epoch_(epoch),
-        batch_(batch),
-        shards_(static_cast<std::size_t>(epoch.config.compute.shards.value_or(1))),
-        embedded_(shards_),
-        gradients_(shards_) {
+      : epoch_(epoch), batch_(batch), shards_(shards_of(epoch)), embedded_(shards_), gradients_(shards_) {
     passers_.emplace_back(*epoch.network.model);
     for (const auto& twin : epoch.network.twins) {
       passers_.emplace_back(*twin);
@@ -138,7 +142,7 @@ class ShardedPass {
 
   int rank() const { return epoch_.ranks == nullptr ? 0 : epoch_.ranks->rank(); }
   int size() const { return epoch_.ranks == nullptr ? 1 : epoch_.ranks->size(); }
-  int owner(std::size_t shard) const { return static_cast<int>(shard * static_cast<std::size_t>(size()) / shards_); }
+  int owner(std::size_t shard) const { return owner_of(epoch_, shard); }
   RankShare part(std::size_t shard) const { return share_of(batch_.items.size(), static_cast<int>(shard), static_cast<int>(shards_)); }
 
   void forward(std::size_t shard, const Passer& passer, const std::vector<torch::Tensor>& remembered) {
@@ -256,8 +260,21 @@ class ShardedPass {
 
 }  // namespace
 
+std::span<const std::uint32_t> own_items(const Epoch& epoch, std::span<const std::uint32_t> items) {
+  if (epoch.ranks == nullptr) return items;
+  const std::size_t shards = shards_of(epoch);
+  std::size_t begin = items.size(), end = 0;
+  for (std::size_t shard = 0; shard < shards; ++shard) {
+    if (owner_of(epoch, shard) != epoch.ranks->rank()) continue;
+    const RankShare part = share_of(items.size(), static_cast<int>(shard), static_cast<int>(shards));
+    begin = std::min(begin, part.begin);
+    end = std::max(end, part.end);
+  }
+  return items.subspan(begin, std::max(begin, end) - begin);
+}
+
 BatchLoss take_gradients(const Epoch& epoch, const Batch& batch) {
-  if (epoch.config.compute.shards.value_or(1) > 1 || epoch.ranks != nullptr) return ShardedPass(epoch, batch).run();
+  if (shards_of(epoch) > 1 || epoch.ranks != nullptr) return ShardedPass(epoch, batch).run();
   const Labels labels(epoch, batch.items);
   epoch.network.model->seed_dropout(epoch_seed(epoch.config.compute.seed ^ batch.number, kDropout, epoch.number));
   const torch::Tensor embedded = embed_part(epoch, *epoch.network.model, batch, {0, batch.items.size()});

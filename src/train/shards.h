@@ -23,4 +23,7 @@ struct Batch {
 /// bit. With ranks the value is rank 0's, so that all do the same about it. Gradients must not be there before.
 BatchLoss take_gradients(const Epoch& epoch, const Batch& batch);
 
+/// Those of a batch's images that this rank passes, and so has to have.
+std::span<const std::uint32_t> own_items(const Epoch& epoch, std::span<const std::uint32_t> items);
+
 }  // namespace smartmine

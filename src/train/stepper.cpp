@@ -84,7 +84,7 @@ std::optional<std::string> take_all(const Epoch& epoch, Optimizer& optimizer, do
   std::int64_t bad_in_a_row = 0;
   while (now.next_step < plan.batches()) {
     const std::size_t number = now.next_step;
-    if (number + 1 < plan.batches()) epoch.data.training.images->prefetch(plan.batch(number + 1));
+    if (number + 1 < plan.batches()) epoch.data.training.images->prefetch(own_items(epoch, plan.batch(number + 1)));
     bad_in_a_row = step(epoch, optimizer, rate_scale, now, pending) ? 0 : bad_in_a_row + 1;
     ++now.next_step;
     if (bad_in_a_row == kMostBadSteps) return fmt::format("the loss was not a finite number {} steps in a row", kMostBadSteps);
@@ -108,7 +108,8 @@ std::optional<std::string> take_steps(const Epoch& epoch, Optimizer& optimizer, 
   count(pending, now.record);
   if (now.record.skipped_steps == now.record.steps) return "no step had a finite loss";
   const std::size_t full_batches = now.plan.items.size() / std::max<std::size_t>(1, now.plan.batch_items);
-  now.record.spread = spread_of(epoch, now.plan.batch(full_batches == 0 ? 0 : full_batches - 1));
+  if (epoch.ranks == nullptr || epoch.ranks->is_first())
+    now.record.spread = spread_of(epoch, now.plan.batch(full_batches == 0 ? 0 : full_batches - 1));
   if (epoch.ranks != nullptr) epoch.ranks->broadcast(&now.record.spread, sizeof now.record.spread);
   return trouble_with_spread(now.record.spread);
 }

@@ -244,6 +244,21 @@ TEST_F(RanksOfTheProgram, WrongWorldsEndEverywhereWithOneLine) {
   for (const char* run : {"twice", "other", "data", "alone", "no address"}) EXPECT_FALSE(std::filesystem::exists(folder_ / run)) << run;
 }
 
+TEST_F(RanksOfTheProgram, AnImageThatOneCannotReadIsNamedByAll) {
+  std::filesystem::copy(folder_ / "images", folder_ / "bad", std::filesystem::copy_options::recursive);
+  for (const char* image : {"class10/4.png", "class15/5.png"})  // of the first and of the last share
+    std::filesystem::resize_file(folder_ / (std::string("bad/") + image), 40);
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1}) all.push_back(start_rank(rank, 2, port, "run", {"--data-root", folder_ / (rank == 0 ? "images" : "bad")}));
+  for (auto& process : all) {
+    const Outcome outcome = process->wait();
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("on rank 1"));
+  }
+}
+
 /// A copy of the program that says it is another version: its number is another, wherever it stands in the file.
 void write_other_version(const std::string& path, const std::string& version, const std::string& other) {
   const std::filesystem::path whole = std::filesystem::path(SMARTMINE_PROGRAM).parent_path() / "smartmine-torch";
@@ -295,6 +310,31 @@ TEST_F(RanksOfTheProgram, APortInUseIsNamed) {
   EXPECT_EQ(std::count(second.err.begin(), second.err.end(), '\n'), 1) << second.err;
   EXPECT_THAT(second.err, AllOf(HasSubstr("port " + std::to_string(port)), HasSubstr("in use")));
   first->send(SIGKILL);
+}
+
+TEST_F(RanksOfTheProgram, TwoChooseWhatOneChooses) {
+  for (const char* ranks : {"1", "2"}) {
+    const Outcome outcome =
+        run(ranks, {"--choose", "on", "--epochs", "3", "--shards", "2", "--save-epochs", "2", "--ranks", ranks, "--evaluate-every", "1"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+  }
+  expect_same_run("1", "2");
+  for (const char* name : {"config.toml", "choice.json", "kept.safetensors"})
+    EXPECT_EQ(file(std::string("1/") + name), file(std::string("2/") + name)) << name;
+}
+
+TEST_F(RanksOfTheProgram, OneAndTwoAndFourGiveTheSameBitsOnGlyphs) {
+  for (const char* ranks : {"1", "2", "4"}) {
+    const Outcome outcome =
+        smartmine({"train",   "--dataset", "glyphs",   "--device",        "cpu", "--choose", "off", "--quiet",       "--threads",
+                   "1",       "--epochs",  "1",        "--warmup-epochs", "0",   "--shards", "4",   "--save-epochs", "1",
+                   "--ranks", ranks,       "--output", folder_ / ranks});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+  }
+  for (const char* name : {"checkpoint/model.safetensors", "checkpoint/optimizer.safetensors", "metrics.csv", "triplets/epoch-0001.npy"}) {
+    EXPECT_FALSE(file(std::string("1/") + name).empty()) << name;
+    for (const char* other : {"2/", "4/"}) EXPECT_EQ(file(std::string("1/") + name), file(other + std::string(name))) << other << name;
+  }
 }
 
 TEST_F(RanksOfTheProgram, ListsByTwoAreThoseOfOne) {

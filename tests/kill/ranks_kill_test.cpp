@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "files.h"
 #include "program.h"
 #include "smartmine/core/random.h"
 
@@ -90,6 +91,8 @@ TEST_F(RanksKill, AnyRankAtAnyMomentAndAnotherNumberGoesOnToTheSameEnd) {
     EXPECT_LT(Clock::now() - at, std::chrono::seconds(45)) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("killed by signal 9")) << outcome.err;
   }
+  RecordProperty("killed", std::to_string(killed));
+  RecordProperty("came_to_their_end", std::to_string(ended));
   const Outcome last = smartmine(command("cut", {"--ranks", "1"}));
   EXPECT_EQ(last.status, 0) << last.err;
   expect_same("whole", "cut");
@@ -157,6 +160,26 @@ TEST_F(RanksKill, HostsApartGiveTheSameBitsAndACutCableEndsBoth) {
     EXPECT_EQ(a.status, 0) << a.err;
     EXPECT_EQ(b.status, 0) << b.err;
     expect_same("whole", name);
+  }
+}
+
+TEST_F(RanksKill, ListsOfHostsApartAreThoseOfOne) {
+  TwoHosts hosts;
+  if (!hosts.works()) GTEST_SKIP() << "ip netns is not permitted here, or not there";
+  for (const char* file : {"a.npy", "b.npy"}) write_matrix(folder_ / file, clustered_rows(9000, 12), 9000, 12);  // of each host its own
+  const auto words = [&](const char* file, const char* output) {
+    return Words{
+        "knn", "--embeddings", folder_ / file,  "--neighbors", "20", "--index", "fanng", "--quiet", "--threads", "1", "--rank-timeout",
+        "20",  "--output",     folder_ / output};
+  };
+  ASSERT_EQ(smartmine(words("a.npy", "whole")).status, 0);
+  auto first = hosts.start(0, words("a.npy", "apart")), second = hosts.start(1, words("b.npy", "apart"));
+  const Outcome a = first->wait(), b = second->wait();
+  EXPECT_EQ(a.status, 0) << a.err;
+  EXPECT_EQ(b.status, 0) << b.err;
+  for (const std::string end : {".ids.npy", ".distances.npy"}) {
+    EXPECT_FALSE(read_text(folder_ / ("whole" + end)).empty());
+    EXPECT_EQ(read_text(folder_ / ("whole" + end)), read_text(folder_ / ("apart" + end)));
   }
 }
 
