@@ -184,6 +184,13 @@ bool is_candidate(const Trial& trial, const Choice& choice, bool pretrained) {
 
 }  // namespace
 
+bool clearly_helps(const Trial& trial, const Choice& choice) {
+  if (trial.done < trial.epochs) return false;
+  return std::any_of(trial.shares.begin(), trial.shares.end(), [&](const Interpolation& each) {
+    return each.score.recall_at_1 >= choice.start.recall_at_1 && each.score.value() > choice.start.value() + choice.tolerance;
+  });
+}
+
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   const Trial* best = nullptr;
   for (const Trial& trial : choice.trials)

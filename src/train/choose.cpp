@@ -79,13 +79,10 @@ class Chooser {
     epochs_ = config_.schedule.epochs;
     if (!planned_before() && !fit_into_budget()) return give_up(kTooShort);
     write_plan();
-    // Pretrained weights begin at the highest rate that may be right; drawn ones in the middle.
-    const std::vector<double> factors =
-        pretrained() ? std::vector<double>{1, 1 / kRateStep} : std::vector<double>{1, kRateStep, 1 / kRateStep};
-    trial_epochs_ = std::clamp<std::int64_t>(
-        static_cast<std::int64_t>(kMostCost * static_cast<double>(epochs_) / (static_cast<double>(factors.size()) * cost())), 1, epochs_);
-    for (const double factor : factors) try_rate(config_.schedule.learning_rate.value() * factor);
-    try_beyond();
+    if (pretrained())
+      try_pretrained();
+    else
+      try_drawn();
     keep_to_budget();
     pick_trial(choice_, epochs_, pretrained());
     // It slows learning down at first, so trials go without.
@@ -104,7 +101,9 @@ class Chooser {
     config.data.validation_block = held_out_.block;
     config.schedule.learning_rate = rate;
     config.schedule.epochs = epochs;
-    config.schedule.rate_warmup_epochs = std::min(config.schedule.rate_warmup_epochs, static_cast<double>(epochs));
+    // A trial is the training in short: its warm-up is shorter too.
+    const double in_short = epochs_ > 0 ? static_cast<double>(epochs) / static_cast<double>(epochs_) : 1;
+    config.schedule.rate_warmup_epochs = std::min(config.schedule.rate_warmup_epochs * in_short, static_cast<double>(epochs));
     config.output = {.evaluate_every = 1, .save_epochs = {}, .keep_start = true};
     return config;
   }
@@ -130,8 +129,28 @@ class Chooser {
     return epochs;
   }
 
-  void try_rate(double rate) {
-    Trial trial = run_trial(rate, trial_epochs_, progress_);
+  /// Epochs that all trials may take together.
+  std::int64_t affordable() const { return static_cast<std::int64_t>(kMostCost * static_cast<double>(epochs_) / cost()); }
+  double first_rate() const { return config_.schedule.learning_rate.value(); }
+
+  /// At the highest rate that may be right, for as long as can be: a short trial of a small set has too few steps to tell. Only if that
+  /// does not clearly help at a lower one, in what is left.
+  void try_pretrained() {
+    const std::int64_t first = std::clamp<std::int64_t>((affordable() + 1) / 2, 1, epochs_);
+    try_rate(first_rate(), first);
+    if (clearly_helps(choice_.trials.back(), choice_)) return;
+    try_rate(first_rate() / kRateStep, std::clamp<std::int64_t>(affordable() - first, 1, epochs_));
+  }
+
+  /// Drawn weights begin in the middle.
+  void try_drawn() {
+    const std::int64_t each = std::clamp<std::int64_t>(affordable() / 3, 1, epochs_);
+    for (const double factor : {1.0, kRateStep, 1 / kRateStep}) try_rate(first_rate() * factor, each);
+    try_beyond(each);
+  }
+
+  void try_rate(double rate, std::int64_t epochs) {
+    Trial trial = run_trial(rate, epochs, progress_);
     if (pretrained() && trial.done == trial.epochs && run_.writes()) trial.shares = measure_shares(trial);
     choice_.trials.push_back(std::move(trial));
     if (ranks_) choice_ = parse_choice(ranks_->broadcast(to_json(choice_)));
@@ -182,16 +201,16 @@ class Chooser {
     return trial;
   }
 
-  /// Where the best rate is the last one tried on its side and time is left, one more beyond it. Pretrained weights began at the top.
-  void try_beyond() {
+  /// Where the best rate is the last one tried on its side and time is left, one more beyond it.
+  void try_beyond(std::int64_t epochs) {
     const auto better = [](const Trial& a, const Trial& b) { return a.value() < b.value(); };
     const Trial best = *std::max_element(choice_.trials.begin(), choice_.trials.end(), better);
     const auto [low, high] = std::minmax_element(choice_.trials.begin(), choice_.trials.end(),
                                                  [](const Trial& a, const Trial& b) { return a.learning_rate < b.learning_rate; });
-    const bool up = best.learning_rate == high->learning_rate && !pretrained();
+    const bool up = best.learning_rate == high->learning_rate;
     if (!up && best.learning_rate != low->learning_rate) return;
-    if (spent() + static_cast<double>(trial_epochs_) * cost() > kMostCost * static_cast<double>(epochs_)) return;
-    try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep);
+    if (spent() + static_cast<double>(epochs) * cost() > kMostCost * static_cast<double>(epochs_)) return;
+    try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep, epochs);
   }
 
   /// Sets the epochs that the budget has time for, if there is one; false: not even one.
@@ -300,7 +319,6 @@ class Chooser {
   HeldOut held_out_;
   std::int64_t training_images_ = 0;
   std::int64_t epochs_ = 0;
-  std::int64_t trial_epochs_ = 0;
   double epoch_seconds_ = 0;  // of the training, as far as a trial tells
   Clock::time_point begin_ = Clock::now();
   double before_ = 0;           // seconds of epochs of trials that were done before that

@@ -60,6 +60,18 @@ TEST(Choices, TakeTheFastestOfEqualRatesForPretrainedWeights) {
   EXPECT_EQ(choice.learning_rate, 0.1);
 }
 
+TEST(Choices, AreClearWhereATrialBeatsTheStartByMoreThanTheTolerance) {
+  const auto clear = [](HeldOutScore best, std::int64_t done = 2) {
+    Trial made = trial(0.5, 0.7, 0.3, done);  // its last weights are worse
+    made.shares = {{0.25, {0.8, 0.4}}, {0.5, best}};
+    return clearly_helps(made, choice_of({made}));
+  };
+  EXPECT_TRUE(clear({.recall_at_1 = 0.82, .map_at_r = 0.42}));
+  EXPECT_FALSE(clear({.recall_at_1 = 0.805, .map_at_r = 0.405}));   // chance
+  EXPECT_FALSE(clear({.recall_at_1 = 0.79, .map_at_r = 0.5}));      // recall@1 has fallen
+  EXPECT_FALSE(clear({.recall_at_1 = 0.82, .map_at_r = 0.42}, 1));  // given up
+}
+
 TEST(Choices, KeepAsMuchOfTheWayAsDoesNoHarm) {
   const HeldOutScore start{0.6, 0.3};
   EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.79, 0.4}}}, start, 0.01), 0.75);

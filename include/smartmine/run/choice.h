@@ -78,6 +78,10 @@ struct HeldOut {
 };
 HeldOut classes_to_hold_out(std::size_t classes);
 
+/// Whether weights some share of the way to the end of a trial beat those it started from by more than the tolerance: no other rate need
+/// be tried.
+bool clearly_helps(const Trial& trial, const Choice& choice);
+
 /// Picks from trials that have been made. Pretrained weights: the highest rate that is as good as the best, within the tolerance, and the
 /// share of the way that is kept; or no training at all. Weights drawn at random: the lowest such rate. Sets learning_rate, epochs (0 or
 /// `epochs`), share, interpolations and reason.
