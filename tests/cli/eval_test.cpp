@@ -150,7 +150,7 @@ TEST_F(Eval, GivesTheSameNumbersAtAnyNumberOfThreadsAndOthersForAnotherSeed) {
 TEST_F(Eval, RunsAtEveryKernelLevelTheMachineHas) {
   const json usual = json::parse(run({"--json"}).out);
   std::size_t ran = 0;
-  for (const std::string level : {"portable", "avx2", "avx512", "avx512vnni"}) {
+  for (const std::string level : {"portable", "avx2", "avx512", "avx512vnni", "avx512amx"}) {
     SCOPED_TRACE(level);
     const Outcome outcome = run({"--json"}, {.environment = {{"SMARTMINE_KERNEL", level}}, .out = {}});
     if (outcome.status != 0) {  // only because this machine lacks the instructions

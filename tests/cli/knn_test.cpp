@@ -171,7 +171,7 @@ TEST_F(Knn, WritesTheSameBytesAtAnyNumberOfThreads) {
 
 TEST_F(Knn, RunsAtEveryKernelLevelTheMachineHas) {
   std::size_t ran = 0;
-  for (const std::string level : {"portable", "avx2", "avx512", "avx512vnni"}) {
+  for (const std::string level : {"portable", "avx2", "avx512", "avx512vnni", "avx512amx"}) {
     SCOPED_TRACE(level);
     const Surroundings forced{.environment = {{"SMARTMINE_KERNEL", level}}, .out = {}};
     for (const char* index : {"exact", "fanng"}) {

@@ -1,5 +1,13 @@
 #include <fmt/format.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
+
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -23,9 +31,30 @@ extern const Kernels kTable;
 namespace avx512vnni {
 extern const Kernels kTable;
 }
+namespace avx512amx {
+extern const Kernels kTable;
+}
 #endif
 
 namespace {
+
+#if defined(__x86_64__)
+// Whether products of matrices can be used: the chip has them, and the system lets this process have the registers, which it must ask for.
+bool may_use_matrices() {
+#if defined(__linux__)
+  static const bool may = [] {
+    constexpr unsigned kTiles = 1U << 24, kBytes = 1U << 25;
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTiles) == 0 || (d & kBytes) == 0) return false;
+    constexpr long kAsk = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, kAsk, kTileData) == 0;
+  }();
+  return may;
+#else
+  return false;
+#endif
+}
+#endif
 
 struct Level {
   const Kernels* table;
@@ -40,7 +69,9 @@ std::vector<Level> levels() {
                     __builtin_cpu_supports("avx512vl");
   all.push_back({&avx2::kTable, fma});
   all.push_back({&avx512::kTable, wide});
-  all.push_back({&avx512vnni::kTable, wide && __builtin_cpu_supports("avx512vnni")});
+  const bool bytes = wide && __builtin_cpu_supports("avx512vnni");
+  all.push_back({&avx512vnni::kTable, bytes});
+  all.push_back({&avx512amx::kTable, bytes && may_use_matrices()});
 #endif
   return all;
 }

@@ -6,6 +6,9 @@
 #if defined(__AVX512VNNI__)
 #include "graph/kernels/level_byte_panels.h"
 #endif
+#if defined(__AMX_INT8__)
+#include "graph/kernels/level_matrix_tiles.h"
+#endif
 
 #define SMARTMINE_STRING_OF(x) #x
 #define SMARTMINE_STRING(x) SMARTMINE_STRING_OF(x)
@@ -16,7 +19,12 @@ extern const Kernels kTable;
 
 namespace {
 
-#if defined(__AVX512VNNI__)
+#if defined(__AMX_INT8__)
+constexpr PanelKernels kBytes{byte_panel_bytes,       byte_query_bytes,      pack_byte_panel, pack_byte_query,
+                              gather_byte_panel,      scores<ByteTiles>,     scan_with_tiles, set_bars<ByteTiles>,
+                              scan_blocks_with_tiles, near_lanes_with_tiles, -1073741824.0F,  2.0F};
+#define SMARTMINE_BYTES &kBytes
+#elif defined(__AVX512VNNI__)
 constexpr PanelKernels kBytes{byte_panel_bytes,       byte_query_bytes,      pack_byte_panel, pack_byte_query,
                               gather_byte_panel,      scores<ByteTiles>,     scan<ByteTiles>, set_bars<ByteTiles>,
                               scan_blocks<ByteTiles>, near_lanes<ByteTiles>, -1073741824.0F,  2.0F};
