@@ -24,6 +24,7 @@
 #include "smartmine/core/output_file.h"
 #include "smartmine/core/parallel.h"
 #include "smartmine/core/vector_files.h"
+#include "smartmine/graph/gpu_lists.h"
 #include "smartmine/graph/neighbors.h"
 #include "smartmine/metrics/clustering.h"
 #include "smartmine/metrics/retrieval.h"
@@ -231,6 +232,9 @@ Labelled embed_run(EvalArguments& arguments, const Progress& progress) {
 
 void run_eval(EvalArguments arguments) {
   check(arguments);
+  if (const std::string why = why_no_gpu(); arguments.device == "cuda" && arguments.run.empty() && !why.empty())
+    throw UsageError(fmt::format("--device cuda cannot be: {}", why));
+  arguments.retrieval.gpu = arguments.device != "cpu";
   arguments.retrieval.recall_at = parse_ranks(arguments.recall_at);
   const auto begin = Clock::now();
   ProgressDisplay display(arguments.quiet || arguments.json);
@@ -274,11 +278,11 @@ void add_eval(CLI::App& program, Work& work) {
   if (torch_part() != nullptr) {
     command.add_option("--run", arguments->run, "Instead of both: the directory of a run, whose test images are embedded and measured")
         ->type_name("RUN_DIR");
-    command.add_option("--device", arguments->device, "auto, cpu or cuda: where a run's images are embedded")
-        ->check(one_of({"auto", "cpu", "cuda"}))
-        ->type_name("NAME")
-        ->capture_default_str();
   }
+  command.add_option("--device", arguments->device, "auto, cpu or cuda: where a run's images are embedded and neighbours are found")
+      ->check(one_of({"auto", "cpu", "cuda"}))
+      ->type_name("NAME")
+      ->capture_default_str();
   command.add_option("--gallery", arguments->gallery, "Search these instead of the other rows; every row of --embeddings is a query")
       ->type_name("FILE");
   command.add_option("--gallery-labels", arguments->gallery_labels, "The class of each row of --gallery")->type_name("FILE");

@@ -108,6 +108,7 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
 void run_knn(const KnnArguments& arguments) {
   check(arguments);
   if (!arguments.ranks.several()) return run_knn(arguments, {});
+  if (arguments.neighbors.device == "cuda") throw UsageError("--ranks shares out the work of CPUs; --device cuda takes one process");
   if (torch_part() == nullptr) throw UsageError("--ranks needs a smartmine that was built with LibTorch, through which ranks talk");
   torch_part()->share_work(arguments.ranks, [&](const RankPlace& place) { run_knn(arguments, place); });
 }

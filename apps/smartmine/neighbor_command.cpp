@@ -12,6 +12,7 @@
 #include "option_checks.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
+#include "smartmine/graph/gpu_lists.h"
 
 namespace smartmine::app {
 namespace {
@@ -28,6 +29,7 @@ IndexKind kind_of(const NeighborArguments& arguments) {
   if (arguments.index == "exact") return IndexKind::kExact;
   if (arguments.index == "fanng" || !arguments.graph_option().empty())
     return IndexKind::kFanng;  // who says how the graph is to be wants one
+  if (arguments.device == "cuda") return IndexKind::kDevice;
   return IndexKind::kAutomatic;
 }
 
@@ -66,6 +68,11 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--index", index, "auto, exact or fanng: exact looks at every pair, fanng at few, auto takes the faster")
       ->check(one_of({"auto", "exact", "fanng"}))
+      ->type_name("NAME")
+      ->capture_default_str();
+  command
+      .add_option("--device", device, "auto, cpu or cuda: where every pair is looked at; a graph is built on the CPU. auto: a GPU if there")
+      ->check(one_of({"auto", "cpu", "cuda"}))
       ->type_name("NAME")
       ->capture_default_str();
   command.add_option("--start", start, "partition, random (the paper's build) or previous: what the graph is built from")
@@ -120,6 +127,14 @@ std::string NeighborArguments::graph_option() const {
 void NeighborArguments::check() const {
   if (const std::string option = graph_option(); index == "exact" && !option.empty())
     throw UsageError(fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto", option));
+  if (device == "cuda") {
+    if (index == "fanng" || !graph_option().empty())
+      throw UsageError(fmt::format("--device cuda looks at every pair, and {} asks for a graph, which is built on the CPU",
+                                   index == "fanng" ? "--index fanng" : graph_option()));
+    if (options.neighbors > kLongestGpuLists)
+      throw UsageError(fmt::format("--neighbors is {}; with --device cuda it must be at most {}", options.neighbors, kLongestGpuLists));
+    if (const std::string why = why_no_gpu(); !why.empty()) throw UsageError(fmt::format("--device cuda cannot be: {}", why));
+  }
   if (reads_graph() && graph.empty()) throw UsageError("--start previous needs --graph FILE, the graph to start from");
   if (reads_graph() && !std::filesystem::exists(graph))
     throw IoError(fmt::format("{}: no such graph; a run with another --start and this --graph writes one", graph));
@@ -151,8 +166,10 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
     run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     stop_if_interrupted();
   }
+  DeviceSearch search;
+  if (arguments.device != "cpu" && team == nullptr) search = gpu_search(options.neighbors);
   NeighborResult result =
-      search_rows(rows, source, [&] { return run.index.neighbors(rows, {.seed = {}, .device = {}, .team = team}, progress); });
+      search_rows(rows, source, [&] { return run.index.neighbors(rows, {.seed = {}, .device = search, .team = team}, progress); });
   run.lists = std::move(result.lists);
   run.stats = std::move(result.stats);
   run.start = run.stats.index != "fanng" ? "none" : arguments.start.empty() ? "partition" : arguments.start;
@@ -188,6 +205,11 @@ nlohmann::ordered_json to_json(const NeighborRun& run) {
                                  {"unit_norm", stats.unit_norm},
                                  {"peak_memory_bytes", stats.peak_memory_bytes},
                                  {"note", stats.note}};
+  if (stats.index == "exact-cuda") {
+    json["rows_certified"] = stats.rows_certified;
+    json["rows_again"] = stats.rows_again;
+    json["rows_measured"] = stats.rows_measured;
+  }
   if (!run.has_edges())  // nothing to speak of
     for (const char* name : {"success_rate", "success_bound", "success_pairs", "success_target", "success_reached", "mean_degree",
                              "max_degree", "edges_added"})
@@ -211,6 +233,9 @@ std::string to_table(const NeighborRun& run) {
     row("recall", fmt::format("{:.4f} on {} points, {:.4f} asked for", stats.recall, stats.recall_sample, stats.recall_target));
   else
     row("recall", "1, exact search");
+  if (stats.index == "exact-cuda")
+    row("rows",
+        fmt::format("{} certain at once, {} done again, {} measured in full", stats.rows_certified, stats.rows_again, stats.rows_measured));
   if (run.has_edges()) {
     row("success rate", fmt::format("{:.4f}, at least {:.4f} with 95 % confidence, {} pairs", stats.success_rate, stats.success_bound,
                                     stats.success_pairs));

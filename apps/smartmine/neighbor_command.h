@@ -16,8 +16,9 @@ namespace smartmine::app {
 
 /// Values of the shared options, as given.
 struct NeighborArguments {
-  NeighborIndexOptions options;  ///< But for what the next three say.
+  NeighborIndexOptions options;  ///< But for what the next four say.
   std::string index = "auto";
+  std::string device = "auto";
   std::string start;  ///< Empty: not given.
   std::string graph;  ///< File; empty: none.
 

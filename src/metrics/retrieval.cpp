@@ -14,6 +14,7 @@
 #include "smartmine/core/buffer.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
+#include "smartmine/graph/gpu_lists.h"
 #include "smartmine/graph/neighbor_index.h"
 
 namespace smartmine {
@@ -100,6 +101,10 @@ class Measurement {
     std::iota(order.begin(), order.end(), 0U);
     if (options_.precision)
       std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return list_length(a) < list_length(b); });
+    if (options_.gpu && score_on_gpus(list_length(order.back()))) {
+      finish();
+      return std::move(result_);
+    }
     for (std::size_t begin = 0; begin < order.size();) {
       const Piece piece = next_piece(std::span(order).subspan(begin));
       scores_.assign(piece.queries.size(), Score{});
@@ -137,6 +142,31 @@ class Measurement {
       piece = {queries.first(count + 1), length};
     }
     return piece;
+  }
+
+  // Lists of all rows at once. False: there is no GPU, or it cannot.
+  bool score_on_gpus(std::size_t longest) {
+    constexpr std::size_t kMostEntries = std::size_t{1} << 29;
+    if (sides_.apart || queries_.size() * longest > kMostEntries) return false;
+    const DeviceSearch search = gpu_search(longest);
+    if (!search) return false;
+    const Progress progress = !progress_ ? Progress() : [&](const ProgressEvent& event) {
+      return progress_({"retrieval", event.done, event.total});
+    };
+    const NeighborResult found = search(queries_, longest, progress);
+    result_.stats.distance_computations = found.stats.distance_computations;
+    result_.stats.longest_list = longest;
+    scores_.assign(queries_.size(), Score{});
+    parallel_for(queries_.size(), 256, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const auto query = static_cast<std::uint32_t>(i);
+        Scorer scorer(sides_, query);
+        for (const std::uint32_t neighbor : found.lists.ids(i).first(list_length(query))) scorer.see(neighbor);
+        scores_[i] = scorer.score();
+      }
+    });
+    for (std::size_t i = 0; i < queries_.size(); ++i) add(static_cast<std::uint32_t>(i), scores_[i]);
+    return true;
   }
 
   void score_by_lists(const Piece& piece, std::size_t before) {

@@ -29,7 +29,7 @@ NamedTensors mixed(const NamedTensors& from, const NamedTensors& to, double shar
 RetrievalMetrics measure_embeddings(const Rows& rows, std::span<const std::int64_t> labels, const ComputeOptions& compute,
                                     const std::string& split, const Progress& progress) {
   const auto threads = static_cast<unsigned>(compute.threads);
-  const RetrievalResult retrieval = measure_retrieval(rows, labels, {.threads = threads}, progress);
+  const RetrievalResult retrieval = measure_retrieval(rows, labels, {.threads = threads, .gpu = compute.device != "cpu"}, progress);
   const KMeansResult clusters = k_means(rows, {.clusters = retrieval.stats.classes, .seed = compute.seed, .threads = threads}, progress);
   const NormalizedMutualInformation nmi = normalized_mutual_information(labels, clusters.assignments);
   return {.split = split,
@@ -60,7 +60,8 @@ Rows WeightMeasure::rows() const { return rows_of(embeddings_); }
 HeldOutScore WeightMeasure::score(const NamedTensors& weights) {
   embed(weights);
   const RetrievalResult found =
-      measure_retrieval(rows(), store_.dataset().labels(), {.threads = static_cast<unsigned>(config_.compute.threads)}, progress_);
+      measure_retrieval(rows(), store_.dataset().labels(),
+                        {.threads = static_cast<unsigned>(config_.compute.threads), .gpu = config_.compute.device != "cpu"}, progress_);
   return {found.recall[0], found.map_at_r};
 }
 

@@ -45,7 +45,7 @@ class NeighborLists {
 
 /// What computing lists cost and what it reached. Every result carries one.
 struct NeighborStats {
-  std::string index;                            ///< "exact" or "fanng".
+  std::string index;                            ///< "exact", "exact-cuda" or "fanng".
   std::string kernel;                           ///< Instruction set of the kernels, e.g. "avx512vnni".
   double seconds = 0;                           ///< All stages together, without reading or writing files.
   std::map<std::string, double> stage_seconds;  ///< By stage.
@@ -63,6 +63,9 @@ struct NeighborStats {
   double mean_degree = 0;                       ///< Edges a vertex (fanng).
   std::size_t max_degree = 0;                   ///< Most edges of a vertex (fanng).
   std::uint64_t edges_added = 0;                ///< Edges traverse-add put in (fanng).
+  std::uint64_t rows_certified = 0;             ///< Rows whose candidates certainly held the whole list at the first attempt (GPU).
+  std::uint64_t rows_again = 0;                 ///< Rows that took a second attempt for that (GPU).
+  std::uint64_t rows_measured = 0;              ///< Rows that were compared with all others in float instead (GPU).
   bool unit_norm = true;                        ///< False: rows differ from length 1; distances are plain Euclidean.
   std::size_t peak_memory_bytes = 0;            ///< Of the whole process, so far.
   std::string note;                             ///< What an operator should know, in words; mostly empty.

@@ -382,11 +382,26 @@ void CudaKnn::Impl::measure(const KnnTask& task, const Queries& queries, std::si
 
 void CudaKnn::Impl::scan(const KnnTask& task, const std::uint32_t* queries, std::uint32_t count) {
   const std::size_t room = power_of_two_from(task.neighbors + 2 * ScanTask::kChunk);
-  const std::size_t shared = room * sizeof(std::uint64_t) + task.dimension * sizeof(float);
-  allow_shared(scan_all, shared);
-  scan_all<<<count, ScanTask::kThreads, shared, stream_>>>(
-      {float_rows(task), static_cast<std::uint32_t>(task.size), queries, static_cast<std::uint32_t>(task.first),
-       static_cast<std::uint32_t>(task.neighbors), static_cast<std::uint32_t>(room), task.ids, task.distances, measured_.get()});
+  const std::size_t shared = room * sizeof(std::uint64_t) + task.dimension * sizeof(float);  // a query
+  constexpr unsigned kTogether = 4;  // queries of a block, which then reads each row once for all of them
+  const bool together = task.dimension % 4 == 0 && kTogether * shared <= static_cast<std::size_t>(most_shared_) / 2;
+  const ScanTask scan{float_rows(task),
+                      static_cast<std::uint32_t>(task.size),
+                      queries,
+                      count,
+                      static_cast<std::uint32_t>(task.first),
+                      static_cast<std::uint32_t>(task.neighbors),
+                      static_cast<std::uint32_t>(room),
+                      task.ids,
+                      task.distances,
+                      measured_.get()};
+  if (together) {
+    allow_shared(scan_all<kTogether>, kTogether * shared);
+    scan_all<kTogether><<<(count + kTogether - 1) / kTogether, ScanTask::kThreads, kTogether * shared, stream_>>>(scan);
+  } else {
+    allow_shared(scan_all<1>, shared);
+    scan_all<1><<<count, ScanTask::kThreads, shared, stream_>>>(scan);
+  }
   launched("scan all rows");
 }
 

@@ -42,6 +42,21 @@ struct KnnStats {
   double product_seconds = 0;    ///< Products of all pairs.
   double measure_seconds = 0;    ///< Distances of candidates in float, and sorting them.
   double again_seconds = 0;      ///< Rows done again or scanned.
+
+  KnnStats& operator+=(const KnnStats& other) {
+    certified += other.certified;
+    again += other.again;
+    scanned += other.scanned;
+    equal += other.equal;
+    candidates += other.candidates;
+    seconds += other.seconds;
+    prepare_seconds += other.prepare_seconds;
+    threshold_seconds += other.threshold_seconds;
+    product_seconds += other.product_seconds;
+    measure_seconds += other.measure_seconds;
+    again_seconds += other.again_seconds;
+    return *this;
+  }
 };
 
 /// Number of GPUs that can be used; 0 where there is none or no driver.

@@ -157,65 +157,88 @@ struct ScanTask {
   device::FloatRows all;
   std::uint32_t size;
   const std::uint32_t* queries;
+  std::uint32_t count;  ///< Queries.
   std::uint32_t first;
   std::uint32_t neighbors;
-  std::uint32_t room;  ///< Keys in shared memory: a power of two, at least neighbors + kChunk.
+  std::uint32_t room;  ///< Keys a query in shared memory: a power of two, at least neighbors + kChunk.
   std::uint32_t* ids;
   float* distances;
   unsigned long long* measured;
   static constexpr int kThreads = 256, kChunk = 512;
 };
 
-/// A block a query: measures every row, in the order of ids. Always right, and slow.
+/// A block for kQueries queries: measures every row, in the order of ids. Always right, and slow. Shared memory: the keys of each query,
+/// then the queries.
+template <int kQueries>
 __global__ void __launch_bounds__(ScanTask::kThreads) scan_all(const ScanTask task) {
   extern __shared__ __align__(16) unsigned char shared[];
   auto* const keys = reinterpret_cast<std::uint64_t*>(shared);
-  auto* const query_row = reinterpret_cast<float*>(keys + task.room);
-  __shared__ std::uint32_t count;
-  const std::uint32_t query = task.queries[blockIdx.x];
-  for (int d = static_cast<int>(threadIdx.x); d < task.all.dimension; d += ScanTask::kThreads)
-    query_row[d] = task.all.rows[static_cast<std::size_t>(query) * task.all.dimension + d];
-  if (threadIdx.x == 0) count = 0;
-  std::uint64_t limit = kNoKey;
+  auto* const query_rows = reinterpret_cast<float*>(keys + kQueries * task.room);
+  __shared__ std::uint32_t counts[kQueries];
+  __shared__ std::uint64_t limits[kQueries];  // what a key must be below
+  std::uint32_t queries[kQueries];
+#pragma unroll
+  for (int q = 0; q < kQueries; ++q) {
+    queries[q] = task.queries[min(blockIdx.x * kQueries + q, task.count - 1)];
+    for (int d = static_cast<int>(threadIdx.x); d < task.all.dimension; d += ScanTask::kThreads)
+      query_rows[q * task.all.dimension + d] = task.all.rows[static_cast<std::size_t>(queries[q]) * task.all.dimension + d];
+  }
+  if (threadIdx.x < kQueries) {
+    counts[threadIdx.x] = 0;
+    limits[threadIdx.x] = kNoKey;
+  }
   __syncthreads();
-  constexpr int kAtOnce = 4, kTeams = ScanTask::kThreads / kTeam;
-  const int team = static_cast<int>(threadIdx.x) / kTeam, lane = static_cast<int>(threadIdx.x) % kTeam;
-  const auto shrink = [&] {
-    for (std::uint32_t i = count + threadIdx.x; i < task.room; i += ScanTask::kThreads) keys[i] = kNoKey;
-    device::sort_keys(keys, static_cast<int>(task.room));
-    limit = keys[task.neighbors - 1];
-    if (threadIdx.x == 0) count = min(count, task.neighbors);
+  const auto shrink = [&](int q) {
+    std::uint64_t* const own = keys + q * task.room;
+    for (std::uint32_t i = counts[q] + threadIdx.x; i < task.room; i += ScanTask::kThreads) own[i] = kNoKey;
+    device::sort_keys(own, static_cast<int>(task.room));
+    if (threadIdx.x == 0) {
+      limits[q] = own[task.neighbors - 1];
+      counts[q] = min(counts[q], task.neighbors);
+    }
     __syncthreads();
   };
+  constexpr int kAtOnce = kQueries == 1 ? 4 : 2, kTeams = ScanTask::kThreads / kTeam;
+  const int team = static_cast<int>(threadIdx.x) / kTeam, lane = static_cast<int>(threadIdx.x) % kTeam;
   std::uint32_t looked_at = 0;
   for (std::uint32_t base = 0; base < task.size; base += ScanTask::kChunk) {
     for (std::uint32_t part = base; part < base + ScanTask::kChunk; part += kTeams * kAtOnce) {
       std::uint32_t ids[kAtOnce];
-      float squared[kAtOnce];
+      float squared[kQueries][kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) ids[i] = min(part + i * kTeams + team, task.size - 1);
-      device::measure(task.all, query_row, ids, squared);
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const std::uint32_t id = part + i * kTeams + team;
-        const std::uint64_t key = device::key_of(squared[i], id);
-        if (lane == i && id < task.size && id != query && key < limit) keys[atomicAdd(&count, 1U)] = key;
-      }
+      for (int q = 0; q < kQueries; ++q) device::measure(task.all, query_rows + q * task.all.dimension, ids, squared[q]);
+#pragma unroll
+      for (int q = 0; q < kQueries; ++q)
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          const std::uint32_t id = part + i * kTeams + team;
+          const std::uint64_t key = device::key_of(squared[q][i], id);
+          if (lane == q * kAtOnce + i && id < task.size && id != queries[q] && key < limits[q])
+            keys[q * task.room + atomicAdd(counts + q, 1U)] = key;
+        }
     }
     looked_at = min(base + ScanTask::kChunk, task.size);
     __syncthreads();
-    if (count + ScanTask::kChunk > task.room) {
-      shrink();
-      if (limit >> 32 == 0) break;  // nothing is nearer than nothing, and later ids come later
+    bool done = true;
+#pragma unroll
+    for (int q = 0; q < kQueries; ++q) {
+      if (counts[q] + ScanTask::kChunk > task.room) shrink(q);
+      done = done && limits[q] >> 32 == 0;
     }
     __syncthreads();
+    if (done) break;  // nothing is nearer than nothing, and later ids come later
   }
-  shrink();
-  if (threadIdx.x == 0) atomicAdd(task.measured + blockIdx.x % MeasureTask::kCounters, static_cast<unsigned long long>(looked_at));
-  const std::size_t to = static_cast<std::size_t>(query - task.first) * task.neighbors;
-  for (std::uint32_t i = threadIdx.x; i < task.neighbors; i += ScanTask::kThreads) {
-    task.ids[to + i] = static_cast<std::uint32_t>(keys[i]);
-    task.distances[to + i] = device::squared_of(keys[i]);
+  for (int q = 0; q < kQueries; ++q) {
+    shrink(q);
+    if (blockIdx.x * kQueries + q >= task.count) continue;
+    if (threadIdx.x == 0) atomicAdd(task.measured + blockIdx.x % MeasureTask::kCounters, static_cast<unsigned long long>(looked_at));
+    const std::size_t to = static_cast<std::size_t>(queries[q] - task.first) * task.neighbors;
+    for (std::uint32_t i = threadIdx.x; i < task.neighbors; i += ScanTask::kThreads) {
+      task.ids[to + i] = static_cast<std::uint32_t>(keys[q * task.room + i]);
+      task.distances[to + i] = device::squared_of(keys[q * task.room + i]);
+    }
   }
 }
 

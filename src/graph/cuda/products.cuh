@@ -28,6 +28,8 @@ struct ProductTask {
 
 namespace device {
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+
 __device__ __forceinline__ void copy_async(void* shared, const void* global) {
   const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(global) : "memory");
@@ -51,6 +53,17 @@ __device__ __forceinline__ void multiply(float (&to)[4], const std::uint32_t (&a
       : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]));
 }
+
+#else  // GPUs without these instructions are refused before anything is launched
+
+__device__ __forceinline__ void copy_async(void*, const void*) {}
+__device__ __forceinline__ void commit_copies() {}
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies() {}
+__device__ __forceinline__ void load_matrices(std::uint32_t (&)[4], unsigned) {}
+__device__ __forceinline__ void multiply(float (&)[4], const std::uint32_t (&)[4], std::uint32_t, std::uint32_t, const float (&)[4]) {}
+
+#endif
 
 }  // namespace device
 

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "smartmine/core/progress.h"
+#include "smartmine/core/rows.h"
+#include "smartmine/graph/neighbor_index.h"
+#include "smartmine/graph/neighbors.h"
+
+namespace smartmine {
+
+/// Longest lists that are found on a GPU.
+constexpr std::size_t kLongestGpuLists = 1024;
+
+/// GPUs that exact lists can be found on; 0 in a build without CUDA.
+int gpu_count();
+/// Why there are none, in words that end a sentence; empty if there are some.
+std::string why_no_gpu();
+
+/// Where rows are already: on GPU number `gpu`, one after the other. All work on them must be done.
+struct RowsOnGpu {
+  const float* data = nullptr;
+  int gpu = 0;
+  bool alone = false;  ///< Leave the other GPUs alone: they are somebody else's.
+};
+
+/// Exact lists of all rows, found on the GPUs there are: each has all rows and finds a share of the lists. The result is that of plain
+/// float distances, ties to the lower id; the stats tell how many rows were certain at the first attempt. Throws InvalidArgument if there
+/// is no GPU or lists are too long, Error if a GPU fails or has too little memory, Cancelled.
+NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Progress& progress = {}, const RowsOnGpu* there = nullptr);
+
+/// That search for a NeighborCall; empty where there is no GPU or lists are too long for one.
+DeviceSearch gpu_search(std::size_t neighbors);
+
+}  // namespace smartmine
