@@ -1,6 +1,7 @@
 #include "graph/cell_search.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "smartmine/core/error.h"
@@ -24,12 +25,12 @@ CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::spa
       begins_(cell_begins),
       kernels_(kernels),
       panel_kernels_(points.kernels()),
-      centroids_(cells() * dimension_),
       panel_bytes_(panel_kernels_.panel_bytes(dimension_)),
       row_bytes_(points.row_bytes()),
       panel_begins_(cells() + 1, 0),
       centre_panel_begins_(cells() + 1, 0),
       packed_centroids_(cells() * row_bytes_),
+      centroid_panels_(panels_of(cells()) * panel_bytes_),
       centroid_norms_(cells()) {
   for (std::size_t c = 0; c < cells(); ++c) {
     const std::size_t blocks = panels_of(begins_[c + 1] - begins_[c]);
@@ -47,6 +48,7 @@ CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::spa
   panels_ = Buffer<std::uint8_t>(panel_begins_.back() * panel_bytes_);
   centre_panels_ = Buffer<std::uint8_t>(centre_panel_begins_.back() * panel_bytes_);
   const std::size_t dimension = dimension_;
+  std::vector<float> centroids(cells() * dimension);
   parallel_for(cells(), 4, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     std::vector<float> centres;
     const auto pack = [&](const float* rows, std::size_t first, std::size_t count, std::uint8_t* panels) {
@@ -55,7 +57,7 @@ CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::spa
     for (std::size_t c = begin; c < end; ++c) {
       const std::size_t first = begins_[c], count = begins_[c + 1] - first, blocks = panels_of(count);
       kernels::Reservoir norm{};
-      float* centroid = centroids_.data() + c * dimension;
+      float* centroid = centroids.data() + c * dimension;
       centres.assign(blocks * dimension, 0.0F);
       for (std::size_t block = 0; block < blocks; ++block) {
         const std::size_t from = block * kPanelWidth, to = std::min(from + kPanelWidth, count);
@@ -73,23 +75,26 @@ CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::spa
       pack(centres.data(), 0, blocks, centre_panels_.data() + centre_panel_begins_[c] * panel_bytes_);
     }
   });
+  pack_panels(panel_kernels_, points_.frame(), centroids.data(), 0, cells(), centroid_panels_.data());
 }
 
-// Compares the queries of each cell of the chunk with all points of the cells nearest to theirs, and strikes those cells from the masks.
+// Compares the queries of each cell of the chunk with all points of the cells nearest to theirs, and notes which.
 void CellSearch::look_at_nearest(const Chunk& chunk, std::size_t keep, std::size_t capacity, Scratch& s) const {
   const std::size_t dimension = dimension_, first_panel = panel_begins_[chunk.first];
-  const std::size_t panels = panel_begins_[chunk.last] - first_panel;
   s.order.resize(cells());
-  s.nearness.resize(cells());
+  s.nearness.resize(panels_of(cells()) * kPanelWidth);
+  s.seen.clear();
   std::size_t next = 0;  // the first query of the cell
   for (std::size_t c = chunk.first; c < chunk.last; ++c) {
     const std::size_t begin = next;
     while (next < s.queries.size() && s.queries[next] < begins_[c + 1]) ++next;
     if (next == begin) continue;
     std::iota(s.order.begin(), s.order.end(), 0U);
-    kernels_.squared_distances(centroids_.data() + c * dimension, centroids_.data(), s.order.data(), cells(), dimension, s.nearness.data());
+    panel_kernels_.scores(packed_centroids_.data() + c * row_bytes_, centroid_panels_.data(), panels_of(cells()), dimension,
+                          s.nearness.data());
+    for (std::size_t other = 0; other < cells(); ++other) s.nearness[other] = centroid_norms_[c] - 2 * s.nearness[other];
     s.computed += cells();
-    s.nearness[c] = -1;  // itself first, whatever coincides with it
+    s.nearness[c] = std::numeric_limits<float>::lowest();  // itself first, whatever coincides with it
     if (c == chunk.first) s.centre_distances = s.nearness;
     const auto nearer = [&](std::uint32_t a, std::uint32_t b) {
       return s.nearness[a] != s.nearness[b] ? s.nearness[a] < s.nearness[b] : a < b;
@@ -109,7 +114,8 @@ void CellSearch::look_at_nearest(const Chunk& chunk, std::size_t keep, std::size
       }
       s.computed += (next - begin) * points;
       seen += points;
-      for (std::size_t p = panel_begins_[c] - first_panel; p < panel_begins_[c + 1] - first_panel; ++p) s.masks[other * panels + p] = 1;
+      s.seen.push_back({other, static_cast<std::uint32_t>(panel_begins_[c] - first_panel),
+                        static_cast<std::uint32_t>(panel_begins_[c + 1] - first_panel)});
     }
   }
 }
@@ -146,14 +152,11 @@ void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, 
                           0};
     std::copy_n(points_.row(s.queries[i]), row_bytes_, s.rows.data() + lane * row_bytes_);
   }
-  s.masks.assign(cells() * panels, 0);
   look_at_nearest(chunk, keep, capacity, s);
   for (const std::uint16_t lane : s.lanes) kernels_.finish(&s.reservoirs[lane], keep, 8);
   if (reach <= 0) return;
 
   // The other cells that some query reaches, those nearest to the chunk's first.
-  std::vector<std::uint16_t>& seen = s.chosen;
-  seen = s.masks;
   s.take_bars.resize(panels * kPanelWidth);
   s.centre_bars.resize(panels * kPanelWidth);
   panel_kernels_.set_bars(s.reservoirs.data(), s.lanes.data(), s.lanes.size(), keep, near, reach, s.take_bars.data(), s.centre_bars.data());
@@ -161,16 +164,17 @@ void CellSearch::search(const Chunk& chunk, std::size_t keep, std::size_t near, 
   for (const std::uint16_t lane : s.lanes) s.bars[lane] = reach * (s.reservoirs[lane].norm - 2 * s.reservoirs[lane].near);
   s.row_pointers.resize(cells());
   for (std::size_t c = 0; c < cells(); ++c) s.row_pointers[c] = packed_centroids_.data() + c * row_bytes_;
+  s.masks.resize(cells() * panels);
   panel_kernels_.near_lanes(s.row_pointers.data(), centroid_norms_.data(), cells(), panel(first_panel), panels, dimension, s.bars.data(),
                             s.masks.data());
   s.computed += cells() * s.queries.size();
   s.order.clear();
+  for (const Scratch::Seen& seen : s.seen)
+    std::fill(s.masks.begin() + static_cast<std::ptrdiff_t>(seen.cell * panels + seen.first),
+              s.masks.begin() + static_cast<std::ptrdiff_t>(seen.cell * panels + seen.last), std::uint16_t{0});
   for (std::size_t c = 0; c < cells(); ++c) {
     unsigned any = 0;
-    for (std::size_t p = 0; p < panels; ++p) {
-      if (seen[c * panels + p] != 0) s.masks[c * panels + p] = 0;
-      any |= s.masks[c * panels + p];
-    }
+    for (std::size_t p = 0; p < panels; ++p) any |= s.masks[c * panels + p];
     if (any != 0) s.order.push_back(static_cast<std::uint32_t>(c));
   }
   std::sort(s.order.begin(), s.order.end(), [&](std::uint32_t a, std::uint32_t b) {

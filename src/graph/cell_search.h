@@ -48,6 +48,10 @@ class CellSearch {
     std::vector<float> centre_distances;
     std::vector<float> nearness;
     std::vector<const void*> row_pointers;
+    struct Seen {  // a cell that has been looked at for the queries of some panels of the chunk
+      std::uint32_t cell, first, last;
+    };
+    std::vector<Seen> seen;
   };
 
   /// Candidates for the points of a chunk, or only for those at the positions `only`, ascending and all of that chunk: about the nearest
@@ -65,7 +69,6 @@ class CellSearch {
   std::span<const std::uint32_t> begins_;
   const kernels::Kernels& kernels_;
   const kernels::PanelKernels& panel_kernels_;
-  std::vector<float> centroids_;
   std::size_t panel_bytes_;
   std::size_t row_bytes_;
   std::vector<std::size_t> panel_begins_;         // first panel of each cell
@@ -73,6 +76,7 @@ class CellSearch {
   Buffer<std::uint8_t> panels_;                   // the points, each cell from a new panel: a block a panel
   Buffer<std::uint8_t> centre_panels_;            // the centres of the blocks
   Buffer<std::uint8_t> packed_centroids_;         // the centroids of the cells, as rows
+  Buffer<std::uint8_t> centroid_panels_;          // and as panels
   std::vector<float> centroid_norms_;
   std::vector<Chunk> chunks_;
 };
