@@ -204,6 +204,7 @@ Outcome run_case(CudaKnn& search, const Case& c, std::size_t checked, std::uint6
   Array<float> distances(c.size * c.neighbors);
   CHECK(cudaMemset(ids.data, 0xff, ids.size * sizeof(std::uint32_t)));
   CHECK(cudaMemset(distances.data, 0xff, distances.size * sizeof(float)));
+  CHECK(cudaDeviceSynchronize());  // the search has a stream of its own
   const std::size_t count = c.count == 0 ? c.size : c.count;
   Outcome outcome;
   outcome.stats = search.find({rows.data, c.size, c.dimension, c.first, count, c.neighbors, ids.data + c.first * c.neighbors,
@@ -302,6 +303,7 @@ int time_case(CudaKnn& search, const Case& c, int runs) {
   Array<std::uint32_t> ids(c.size * c.neighbors);
   Array<float> distances(c.size * c.neighbors);
   CHECK(cudaMemset(ids.data, 0xff, ids.size * sizeof(std::uint32_t)));
+  CHECK(cudaDeviceSynchronize());
   KnnStats best;
   std::vector<double> all;
   for (int run = 0; run <= runs; ++run) {

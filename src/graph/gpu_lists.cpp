@@ -80,6 +80,7 @@ void do_share(Share& share, Work& work) {
   if (!here) {
     const float* const from = work.there != nullptr ? work.there->data : work.rows.data();
     check(cudaMemcpy(copy.get(), from, size * dimension * sizeof(float), cudaMemcpyDefault), "take rows");
+    check(cudaStreamSynchronize(nullptr), "take rows");  // a copy from pageable memory may return before it has arrived
   }
   // In pieces, so that memory for lists is bounded and a cancelled search ends soon.
   const std::size_t piece = std::min(share.count, std::max<std::size_t>(std::size_t{1} << 20, share.count / 16));

@@ -147,6 +147,8 @@ Launch launch_of(bool sample, int variant) {
 constexpr std::array<int, 6> kPaddedDimensions = {32, 64, 96, 128, 256, 512};
 
 Launch launch_of(int padded_dimension, bool sample, int variant) {
+  // Measured on an H200 (docs/results.md): up to 64 dimensions more blocks at once, up to 128 more warps.
+  if (variant < 0) variant = padded_dimension <= 64 || padded_dimension == 512 ? 2 : padded_dimension <= 128 ? 3 : 0;
   switch (padded_dimension) {
     case 32:
       return launch_of<2>(sample, variant);

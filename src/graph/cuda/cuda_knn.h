@@ -71,8 +71,8 @@ class CudaKnn {
   CudaKnn(const CudaKnn&) = delete;
   CudaKnn& operator=(const CudaKnn&) = delete;
 
-  /// Fills the task's lists; they are there when it returns. Work that other streams have not finished on the rows must be waited for
-  /// before. Throws InvalidArgument for a task out of range, Error if the GPU fails or its memory is too small.
+  /// Fills the task's lists; they are there when it returns. It works in a stream of its own: whatever other streams do to the task's
+  /// memory must have ended. Throws InvalidArgument for a task out of range, Error if the GPU fails or its memory is too small.
   KnnStats find(const KnnTask& task, const KnnTuning& tuning = {});
 
  private:

@@ -125,7 +125,8 @@ __global__ void __launch_bounds__(kPrepareThreads) pack_rows(const PackTask task
 }
 
 constexpr int kErrorBins = 256;  // by the exponent of a float
-constexpr unsigned kMostFar = 32;
+constexpr unsigned kMostFar = 128;
+constexpr unsigned kFarBins = 2;  // by how many exponents thresholds must narrow
 
 /// How many rows are moved by 2^e to 2^(e+1), for every exponent, and the largest.
 __global__ void __launch_bounds__(kPrepareThreads) count_errors(const float* errors, std::int64_t size, unsigned* counts, Frame* frame) {
@@ -148,13 +149,13 @@ __global__ void __launch_bounds__(kPrepareThreads) count_errors(const float* err
   if (threadIdx.x == 0) atomicMax(&frame->largest_error, largest);
 }
 
-/// Lowers the largest error to the end of the highest bin with more than kMostFar rows from it on. One thread.
+/// Lowers the largest error to the end of the highest bin with more than kMostFar rows from it on, if that is worth it. One thread.
 __global__ void choose_far(const unsigned* counts, Frame* frame) {
   unsigned far = 0;
   for (unsigned bin = kErrorBins - 1; bin > 0; --bin) {
     far += counts[bin];
     if (far <= kMostFar) continue;
-    frame->largest_error = min(frame->largest_error, (bin + 1) << 23);
+    if (bin + kFarBins <= frame->largest_error >> 23) frame->largest_error = (bin + 1) << 23;
     return;
   }
 }
