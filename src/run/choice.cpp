@@ -161,10 +161,13 @@ std::optional<double> pick_share(const std::vector<Interpolation>& shares, const
   const auto beats = [&](const HeldOutScore& score) { return score.value() > start.value() && score.recall_at_1 >= start.recall_at_1; };
   double best = 0;
   for (const Interpolation& each : shares)
-    if (beats(each.score)) best = std::max(best, each.score.value());
+    if (each.share < 1 && beats(each.score)) best = std::max(best, each.score.value());
+  // A training goes farther than its trial: the whole way must be the clearly better one.
   std::optional<double> picked;
-  for (const Interpolation& each : shares)
-    if (beats(each.score) && each.score.value() >= best - tolerance) picked = std::max(picked.value_or(0), each.share);
+  for (const Interpolation& each : shares) {
+    const double least = each.share < 1 ? best - tolerance / 2 : best + tolerance / 2;
+    if (beats(each.score) && each.score.value() >= least) picked = std::max(picked.value_or(0), each.share);
+  }
   return picked;
 }
 

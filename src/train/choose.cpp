@@ -269,6 +269,7 @@ class Chooser {
     }
     std::vector<Interpolation> shares;
     for (const double share : kShares) shares.push_back({share, measure_->score(mixed(start, end, share))});
+    shares.push_back({1, trial.score});
     return shares;
   }
 

@@ -74,13 +74,20 @@ TEST(Choices, AreClearWhereATrialBeatsTheStartByMoreThanTheTolerance) {
 
 TEST(Choices, KeepAsMuchOfTheWayAsDoesNoHarm) {
   const HeldOutScore start{0.6, 0.3};
-  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.79, 0.4}}}, start, 0.01), 0.75);
-  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, start, 0.01), 0.5);
+  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.793, 0.4}}}, start, 0.01), 0.75);
+  EXPECT_EQ(pick_share({{0.25, {0.8, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.787, 0.4}}}, start, 0.01), 0.5);
   EXPECT_EQ(pick_share({{0.25, {0.9, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, start, 0.01), 0.25);
   EXPECT_EQ(pick_share({}, start, 0.01), std::nullopt);
   // As good as the best, but not as the start; more MAP@R for less recall.
   EXPECT_EQ(pick_share({{0.25, {0.7, 0.32}}, {0.75, {0.69, 0.32}}}, {0.7, 0.315}, 0.02), 0.25);
   EXPECT_EQ(pick_share({{0.25, {0.69, 0.9}}}, {0.7, 0.3}, 0.02), std::nullopt);
+}
+
+TEST(Choices, KeepTheWholeWayOnlyWhereItIsClearlyBetter) {
+  const HeldOutScore start{0.6, 0.3};
+  EXPECT_EQ(pick_share({{0.75, {0.8, 0.4}}, {1, {0.812, 0.4}}}, start, 0.01), 1);
+  EXPECT_EQ(pick_share({{0.75, {0.8, 0.4}}, {1, {0.808, 0.4}}}, start, 0.01), 0.75);
+  EXPECT_EQ(pick_share({{0.75, {0.55, 0.2}}, {1, {0.62, 0.32}}}, start, 0.01), 1);  // nothing else helps
 }
 
 TEST(Choices, KeepTheStartWhereNothingBeatsIt) {

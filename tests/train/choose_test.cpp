@@ -90,7 +90,7 @@ TEST_F(Choosing, TriesRatesOnHeldOutClassesAndKeepsARecord) {
   EXPECT_EQ(choice.held_out_classes, 6);
   EXPECT_EQ(choice.held_out_images, 120);
   ASSERT_GE(choice.trials.size(), 2U);
-  EXPECT_EQ(choice.trials[0].shares.size(), 3U);
+  EXPECT_EQ(choice.trials[0].shares.size(), 4U);
   EXPECT_GT(choice.start.recall_at_1, 0);
   Choice read = *read_choice(run.path());
   ASSERT_TRUE(read.kept.has_value());

@@ -88,7 +88,7 @@ bool clearly_helps(const Trial& trial, const Choice& choice);
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 
 /// The share to keep: of those that beat the start, by their value and not to the cost of recall, and are as good as the best of them,
-/// within the tolerance, the largest. None: none beats it.
+/// within half the tolerance, the largest; 1 only if it is better than all others by as much. None: none beats it.
 std::optional<double> pick_share(const std::vector<Interpolation>& shares, const HeldOutScore& start, double tolerance);
 
 /// Such as "epoch 8, 75 % of the way from the start".
