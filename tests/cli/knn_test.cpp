@@ -15,6 +15,7 @@ namespace smartmine::test {
 namespace {
 
 using nlohmann::json;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 double squared_distance(const std::vector<float>& values, std::size_t dimension, std::size_t a, std::size_t b) {
@@ -64,7 +65,9 @@ class Knn : public ::testing::Test {
 
   Outcome run(std::vector<std::string> more, const Surroundings& surroundings = {}) {
     std::vector<std::string> arguments = {"knn", "--embeddings", folder_ / "x.npy", "--neighbors", "10"};
-    if (std::find(more.begin(), more.end(), "--output") == more.end()) more.insert(more.end(), {"--output", folder_ / "y"});
+    const auto missing = [&](const char* option) { return std::find(more.begin(), more.end(), option) == more.end(); };
+    if (missing("--output")) more.insert(more.end(), {"--output", folder_ / "y"});
+    if (missing("--device")) more.insert(more.end(), {"--device", "cpu"});  // the same everywhere
     arguments.insert(arguments.end(), more.begin(), more.end());
     return smartmine(arguments, surroundings);
   }
@@ -73,6 +76,25 @@ class Knn : public ::testing::Test {
   TemporaryFolder folder_;
   std::vector<float> values_;
 };
+
+TEST_F(Knn, TakesAGpuOrSaysWhyNot) {
+  const Outcome outcome = run({"--device", "cuda", "--json"});
+  if (outcome.status != 0) {
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, AnyOf(HasSubstr("--device cuda cannot be: this smartmine was built without CUDA"),
+                                   HasSubstr("--device cuda cannot be: no GPU is seen")));
+  } else {
+    const json object = json::parse(outcome.out);
+    EXPECT_EQ(object.at("index"), "exact-cuda");
+    EXPECT_EQ(object.at("rows_certified").get<std::size_t>() + object.at("rows_again").get<std::size_t>() +
+                  object.at("rows_measured").get<std::size_t>(),
+              kRows);
+    EXPECT_EQ(recall(), 1.0);
+  }
+  EXPECT_THAT(run({"--device", "cuda", "--index", "fanng"}).err, HasSubstr("--index fanng asks for a graph"));
+  EXPECT_THAT(run({"--device", "cuda", "--max-degree", "9"}).err, HasSubstr("--max-degree asks for a graph"));
+  EXPECT_EQ(run({"--device", "auto", "--index", "exact"}).status, 0);
+}
 
 TEST_F(Knn, WritesTheTrueNeighboursWithTheExactIndex) {
   const Outcome outcome = run({"--index", "exact"});

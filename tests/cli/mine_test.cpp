@@ -104,6 +104,7 @@ class Mine : public ::testing::Test {
     const auto missing = [&](const char* option) { return std::find(more.begin(), more.end(), option) == more.end(); };
     if (missing("--labels")) more.insert(more.end(), {"--labels", folder_ / "y.npy"});
     if (missing("--output")) more.insert(more.end(), {"--output", folder_ / "t.npy"});
+    if (missing("--device")) more.insert(more.end(), {"--device", "cpu"});  // the same everywhere
     arguments.insert(arguments.end(), more.begin(), more.end());
     return smartmine(arguments, surroundings);
   }

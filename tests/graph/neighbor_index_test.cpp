@@ -240,7 +240,7 @@ TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
   EXPECT_EQ(chosen_for_noise(31'000, 10), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, false), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, true), IndexKind::kDevice);
-  EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'001, 100, true), IndexKind::kFanng);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 10'000'001, 100, true), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'500'000, 100'000, true), IndexKind::kDevice);
   EXPECT_EQ(chosen(IndexKind::kExact, 1'500'000, 100, true), IndexKind::kDevice);
   EXPECT_EQ(chosen(IndexKind::kExact, 1'500'000, 100, false), IndexKind::kExact);
