@@ -191,10 +191,15 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankWorld& world) {
     });
     if (store) return *store;
   } catch (const std::exception& error) {
-    if (options.isServer)
+    // Who opened it connects to it as well, and may not find the way.
+    const bool unreachable = own_address(world.address, world.port).empty();
+    if (options.isServer && !unreachable)
       throw RankFailure(
           fmt::format("port {} cannot be opened for the other ranks ({}); choose another MASTER_PORT", world.port,
                       std::string_view(error.what()).find("in use") != std::string_view::npos ? "it is in use" : first_line(error.what())));
+    if (unreachable)
+      throw RankFailure(
+          fmt::format("MASTER_ADDR is '{}': no host of that name or number is known; it must be that of rank 0's host", world.address));
   }
   throw RankFailure(fmt::format("rank {} cannot be reached at {}, port {}, within {:g} s", world.store_elsewhere ? "of the store" : "0",
                                 world.address, world.port, world.timeout_seconds));
@@ -330,7 +335,11 @@ void Ranks::Link::State::connect() {
   options->threads = 1;
   const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
   if (interface != nullptr && *interface != '\0') {
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(interface));
+    try {
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(interface));
+    } catch (const std::exception&) {
+      end(fmt::format("rank {} has no network interface '{}' with an address, which GLOO_SOCKET_IFNAME names", world.rank, interface));
+    }
   } else {
     const std::string address = own_address(world.address, world.port);
     options->devices.push_back(address.empty() ? c10d::ProcessGroupGloo::createDefaultDevice()

@@ -242,7 +242,23 @@ TEST_F(RanksOfTheProgram, WrongWorldsEndEverywhereWithOneLine) {
   all.clear();
   all.push_back(start("no address", {}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}}));
   expect_end(std::move(all), "MASTER_ADDR is not set");
-  for (const char* run : {"twice", "other", "data", "alone", "no address"}) EXPECT_FALSE(std::filesystem::exists(folder_ / run)) << run;
+  all.clear();
+  for (const char* rank : {"0", "1"})
+    all.push_back(start("unknown", {"--rank-timeout", "2"},
+                        {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "no.such.host.invalid"}, {"MASTER_PORT", "29500"}}));
+  expect_end(std::move(all), "MASTER_ADDR is 'no.such.host.invalid': no host of that name");
+  all.clear();
+  port = free_port();
+  for (const char* rank : {"0", "1"})
+    all.push_back(start("interface", {},
+                        {{"RANK", rank},
+                         {"WORLD_SIZE", "2"},
+                         {"MASTER_ADDR", "127.0.0.1"},
+                         {"MASTER_PORT", std::to_string(port)},
+                         {"GLOO_SOCKET_IFNAME", "nonesuch0"}}));
+  expect_end(std::move(all), "has no network interface 'nonesuch0' with an address");
+  for (const char* run : {"twice", "other", "data", "alone", "no address", "unknown", "interface"})
+    EXPECT_FALSE(std::filesystem::exists(folder_ / run)) << run;
 }
 
 TEST_F(RanksOfTheProgram, AnImageThatOneCannotReadIsNamedByAll) {

@@ -98,7 +98,7 @@ TEST_F(RanksKill, AnyRankAtAnyMomentAndAnotherNumberGoesOnToTheSameEnd) {
   expect_same("whole", "cut");
 }
 
-/// Two hosts: network namespaces with addresses of their own, and a cable between them.
+/// Two hosts: network namespaces with addresses and names of their own, and a cable between them.
 class TwoHosts {
  public:
   TwoHosts() : name_("smartmine" + std::to_string(getpid())) {
@@ -106,10 +106,17 @@ class TwoHosts {
              run("ip -n {0}a addr add 10.77.5.1/24 dev va") && run("ip -n {0}b addr add 10.77.5.2/24 dev vb") &&
              run("ip -n {0}a link set va up") && run("ip -n {0}b link set vb up") && run("ip -n {0}a link set lo up") &&
              run("ip -n {0}b link set lo up");
+    for (const char* host : {"a", "b"}) {  // `ip netns exec` puts it in the place of /etc/hosts
+      std::error_code none;
+      fs::create_directories(settings(host), none);
+      std::ofstream(settings(host) / "hosts") << "127.0.0.1 localhost\n10.77.5.1 hosta\n10.77.5.2 hostb\n";
+    }
   }
   ~TwoHosts() {
     run("ip netns del {0}a");
     run("ip netns del {0}b");
+    std::error_code none;
+    for (const char* host : {"a", "b"}) fs::remove_all(settings(host), none);
   }
   TwoHosts(const TwoHosts&) = delete;
   TwoHosts& operator=(const TwoHosts&) = delete;
@@ -123,8 +130,47 @@ class TwoHosts {
         Surroundings{
             .environment = {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.77.5.1"}, {"MASTER_PORT", "29511"}}});
   }
+  /// By torchrun, two ranks on each host, which settle by themselves who is first.
+  std::unique_ptr<Process> start_by_torchrun(const std::string& host, const std::string& log, const Words& words) const {
+    const std::string name = "hostname host" + host + " && exec \"$@\"";
+    Words command = {"/usr/bin/env",
+                     "ip",
+                     "netns",
+                     "exec",
+                     name_ + host,
+                     "unshare",
+                     "-u",
+                     "bash",
+                     "-c",
+                     name,
+                     "bash",
+                     "/usr/bin/python3",
+                     "-m",
+                     "torch.distributed.run",
+                     "--redirects",
+                     "1",
+                     "--tee",
+                     "2",
+                     "--no_python",
+                     "--nnodes",
+                     "2",
+                     "--nproc_per_node",
+                     "2",
+                     "--rdzv_backend",
+                     "c10d",
+                     "--rdzv_endpoint",
+                     "hosta:29512",
+                     "--rdzv_id",
+                     "smartmine",
+                     "--log_dir",
+                     log,
+                     SMARTMINE_PROGRAM};
+    command.insert(command.end(), words.begin(), words.end());
+    return std::make_unique<Process>(command);
+  }
 
  private:
+  fs::path settings(const std::string& host) const { return fs::path("/etc/netns") / (name_ + host); }
   bool run(std::string command) const {
     for (std::size_t at = command.find("{0}"); at != std::string::npos; at = command.find("{0}")) command.replace(at, 3, name_);
     return std::system((command + " 2>/dev/null").c_str()) == 0;
@@ -161,6 +207,19 @@ TEST_F(RanksKill, HostsApartGiveTheSameBitsAndACutCableEndsBoth) {
     EXPECT_EQ(b.status, 0) << b.err;
     expect_same("whole", name);
   }
+}
+
+TEST_F(RanksKill, TorchrunOnTwoHostsGivesTheSameBits) {
+  if (std::system("/usr/bin/python3 -c 'import torch.distributed.run' 2>/dev/null") != 0) GTEST_SKIP() << "there is no torchrun here";
+  TwoHosts hosts;
+  if (!hosts.works()) GTEST_SKIP() << "ip netns is not permitted here, or not there";
+  ASSERT_EQ(smartmine(command("whole", {})).status, 0);
+  auto a = hosts.start_by_torchrun("a", folder_ / "log-a", command("apart", {"--rank-timeout", "60"}));
+  auto b = hosts.start_by_torchrun("b", folder_ / "log-b", command("apart", {"--rank-timeout", "60"}));
+  const Outcome of_a = a->wait(), of_b = b->wait();
+  EXPECT_EQ(of_a.status, 0) << of_a.err;
+  EXPECT_EQ(of_b.status, 0) << of_b.err;
+  expect_same("whole", "apart");
 }
 
 TEST_F(RanksKill, ListsOfHostsApartAreThoseOfOne) {
