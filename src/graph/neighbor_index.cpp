@@ -81,7 +81,7 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
 }
 
 IndexKind NeighborIndex::chosen_for(const Rows& rows, bool device) const {
-  IndexTask task{rows.size(), rows.dimension(), options_.neighbors, device};
+  IndexTask task{rows.size(), rows.dimension(), options_.neighbors, device, kernels::active().matrices};
   const IndexKind easy = choose_index(options_.kind, task);
   task.hard = true;
   if (easy == choose_index(options_.kind, task) || options_.neighbors >= rows.size()) return easy;
@@ -127,9 +127,13 @@ NeighborResult lists_of_some(const Rows& rows, std::span<const std::uint32_t> po
 
 IndexKind choose_index(IndexKind asked, const IndexTask& task) {
   // Measured on the CPU at dimension 64 (docs/results.md): exact search and the graph take equally long at about 8,000 points of made-up
-  // classes with lists of 100 and 13,000 with lists of 10, and of noise at 20,000 and 30,000.
+  // classes with lists of 100 and 13,000 with lists of 10, and of noise at 20,000 and 30,000. Where matrices of bytes are multiplied exact
+  // search is a quarter faster: 12,000 and 16,000 points of classes, and of noise the two are close from 30,000 to 100,000 with lists of
+  // 100, and up to 300,000 with lists of 10.
   const bool few = task.neighbors < 50;
-  const std::size_t equal_at = task.hard ? (few ? 30'000 : 20'000) : (few ? 12'000 : 9'000);
+  const std::size_t plainly = task.hard ? (few ? 30'000 : 20'000) : (few ? 12'000 : 9'000);
+  const std::size_t by_matrices = task.hard ? (few ? 300'000 : 60'000) : (few ? 16'000 : 11'000);
+  const std::size_t equal_at = task.matrices ? by_matrices : plainly;
   constexpr std::size_t kFewLists = 20;  // with fewer lists' worth of points the graph would have to look at nearly all
   const std::size_t exact_below = std::max(equal_at, kFewLists * task.neighbors);
   // All pairs of a million rows take half a second on an H200 and grow with the square; the graph on two cores takes 40 s and then minutes.
@@ -141,8 +145,9 @@ IndexKind choose_index(IndexKind asked, const IndexTask& task) {
 }
 
 bool hard_to_search(const Rows& rows, std::size_t neighbors) {
-  // Measured (docs/results.md): made-up classes have from 0.2 to 0.5 here, up to 30,000 rows of noise in 64 dimensions from 0.55 to 0.66.
-  constexpr double kHard = 0.53;
+  // Measured (docs/results.md): made-up classes have from 0.2 to 0.54 here, up to 30,000 rows of noise in 64 dimensions from 0.55 to 0.67;
+  // 100,000 to 300,000 rows have 0.2 to 0.44 and 0.49 to 0.59.
+  const double hard = rows.size() < 50'000 ? 0.53 : 0.47;
   const std::size_t size = rows.size(), points = std::min<std::size_t>(16, size);
   std::vector<std::uint32_t> all(size);
   std::iota(all.begin(), all.end(), 0U);
@@ -157,7 +162,7 @@ bool hard_to_search(const Rows& rows, std::size_t neighbors) {
   }
   const auto middle = nearness.begin() + static_cast<std::ptrdiff_t>(points / 2);
   std::nth_element(nearness.begin(), middle, nearness.end());
-  return *middle > kHard;
+  return *middle > hard;
 }
 
 }  // namespace smartmine

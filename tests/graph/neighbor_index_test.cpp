@@ -224,7 +224,7 @@ TEST(NeighborIndex, MakesEdgesFromAGraphThatHasNone) {
 
 TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
   const auto chosen = [](IndexKind asked, std::size_t size, std::size_t neighbors, bool device) {
-    return choose_index(asked, {.size = size, .dimension = 64, .neighbors = neighbors, .device = device, .hard = false});
+    return choose_index(asked, {.size = size, .dimension = 64, .neighbors = neighbors, .device = device, .matrices = false, .hard = false});
   };
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 2, 1, false), IndexKind::kExact);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1000, 100, false), IndexKind::kExact);
@@ -232,12 +232,23 @@ TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 11'000, 10, false), IndexKind::kExact);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 11'000, 100, false), IndexKind::kFanng);
   const auto chosen_for_noise = [](std::size_t size, std::size_t neighbors) {
-    return choose_index(IndexKind::kAutomatic, {.size = size, .dimension = 64, .neighbors = neighbors, .device = false, .hard = true});
+    return choose_index(IndexKind::kAutomatic,
+                        {.size = size, .dimension = 64, .neighbors = neighbors, .device = false, .matrices = false, .hard = true});
   };
   EXPECT_EQ(chosen_for_noise(19'000, 100), IndexKind::kExact);
   EXPECT_EQ(chosen_for_noise(21'000, 100), IndexKind::kFanng);
   EXPECT_EQ(chosen_for_noise(21'000, 10), IndexKind::kExact);
   EXPECT_EQ(chosen_for_noise(31'000, 10), IndexKind::kFanng);
+  const auto chosen_by_matrices = [](std::size_t size, std::size_t neighbors, bool hard) {
+    return choose_index(IndexKind::kAutomatic,
+                        {.size = size, .dimension = 64, .neighbors = neighbors, .device = false, .matrices = true, .hard = hard});
+  };
+  EXPECT_EQ(chosen_by_matrices(15'000, 10, false), IndexKind::kExact);
+  EXPECT_EQ(chosen_by_matrices(17'000, 10, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen_by_matrices(12'000, 100, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen_by_matrices(200'000, 10, true), IndexKind::kExact);
+  EXPECT_EQ(chosen_by_matrices(50'000, 100, true), IndexKind::kExact);
+  EXPECT_EQ(chosen_by_matrices(100'000, 100, true), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, false), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, true), IndexKind::kDevice);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 10'000'001, 100, true), IndexKind::kFanng);

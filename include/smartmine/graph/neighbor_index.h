@@ -96,8 +96,9 @@ struct IndexTask {
   std::size_t size = 0;
   std::size_t dimension = 0;
   std::size_t neighbors = 0;
-  bool device = false;  ///< A search is given for one.
-  bool hard = false;    ///< Rows lie about equally far from each other, as noise does, so that a graph gains little: see hard_to_search.
+  bool device = false;    ///< A search is given for one.
+  bool matrices = false;  ///< The machine multiplies matrices of bytes (AMX), from which exact search gains more than the graph does.
+  bool hard = false;      ///< Rows lie about equally far from each other, as noise does, so that a graph gains little: see hard_to_search.
 };
 
 /// How lists are found when `asked` for: never kAutomatic. The only place that chooses, with the measurements it rests on.

@@ -112,6 +112,7 @@ struct Kernels {
   void (*ranks)(const float* keys, size_t count, uint32_t* places);
   PanelKernels floats;        ///< Panels of float32.
   const PanelKernels* bytes;  ///< Panels of 8-bit integers, several times faster; null where the set has none.
+  bool matrices;              ///< Whether these are multiplied as whole matrices.
 };
 
 /// The table for the machine, or the level the environment variable SMARTMINE_KERNEL names. Throws InvalidArgument if that

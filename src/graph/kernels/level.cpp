@@ -24,6 +24,7 @@ constexpr PanelKernels kBytes{byte_panel_bytes,       byte_query_bytes,      pac
                               gather_byte_panel,      scores<ByteTiles>,     scan_with_tiles, set_bars<ByteTiles>,
                               scan_blocks_with_tiles, near_lanes_with_tiles, -1073741824.0F,  2.0F};
 #define SMARTMINE_BYTES &kBytes
+#define SMARTMINE_MATRICES true
 #elif defined(__AVX512VNNI__)
 constexpr PanelKernels kBytes{byte_panel_bytes,       byte_query_bytes,      pack_byte_panel, pack_byte_query,
                               gather_byte_panel,      scores<ByteTiles>,     scan<ByteTiles>, set_bars<ByteTiles>,
@@ -31,6 +32,9 @@ constexpr PanelKernels kBytes{byte_panel_bytes,       byte_query_bytes,      pac
 #define SMARTMINE_BYTES &kBytes
 #else
 #define SMARTMINE_BYTES nullptr
+#endif
+#ifndef SMARTMINE_MATRICES
+#define SMARTMINE_MATRICES false
 #endif
 
 // Sorting by counting: quadratic, but without a branch.
@@ -54,6 +58,7 @@ const Kernels kTable{SMARTMINE_STRING(SMARTMINE_LEVEL),
                      ranks,
                      {float_panel_bytes, float_query_bytes, pack_float_panel, pack_float_query, gather_float_panel, scores<FloatTiles>,
                       scan<FloatTiles>, set_bars<FloatTiles>, scan_blocks<FloatTiles>, near_lanes<FloatTiles>, -__builtin_inff(), 0.0F},
-                     SMARTMINE_BYTES};
+                     SMARTMINE_BYTES,
+                     SMARTMINE_MATRICES};
 
 }  // namespace smartmine::kernels::SMARTMINE_LEVEL
