@@ -145,9 +145,10 @@ IndexKind choose_index(IndexKind asked, const IndexTask& task) {
 }
 
 bool hard_to_search(const Rows& rows, std::size_t neighbors) {
-  // Measured (docs/results.md): made-up classes have from 0.2 to 0.54 here, up to 30,000 rows of noise in 64 dimensions from 0.55 to 0.67;
-  // 100,000 to 300,000 rows have 0.2 to 0.44 and 0.49 to 0.59.
-  const double hard = rows.size() < 50'000 ? 0.53 : 0.47;
+  // Measured (docs/results.md) in 64 dimensions, 10,000 to 30,000 rows: made-up classes have 0.24 to 0.26 with lists of 10, 0.47 to 0.54
+  // with lists of 100, noise 0.55 to 0.58 and 0.63 to 0.67; 100,000 to 300,000 rows: 0.2 and 0.44, 0.49 to 0.52 and 0.59.
+  const bool few = neighbors < 50, many_rows = rows.size() >= 50'000;
+  const double hard = few ? (many_rows ? 0.47 : 0.53) : (many_rows ? 0.51 : 0.58);
   const std::size_t size = rows.size(), points = std::min<std::size_t>(16, size);
   std::vector<std::uint32_t> all(size);
   std::iota(all.begin(), all.end(), 0U);
