@@ -3,6 +3,7 @@
 #include <bit>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,9 @@
 #include "console.h"
 #include "interrupt.h"
 #include "neighbor_command.h"
+#include "option_checks.h"
 #include "outputs.h"
+#include "smartmine/core/memory.h"
 #include "smartmine/core/npy.h"
 #include "smartmine/core/output_file.h"
 #include "smartmine/core/vector_files.h"
@@ -22,6 +25,7 @@ namespace {
 struct KnnArguments {
   std::string embeddings;
   std::string output;
+  std::string lists_on = "auto";
   NeighborArguments neighbors;
   RankArguments ranks;
   bool json = false;
@@ -46,18 +50,67 @@ void check(const KnnArguments& arguments) {
   check_outputs({arguments.embeddings}, outputs);
 }
 
-// The files take their names only once all of them are complete, so a failure or Ctrl-C before that leaves none.
-void write(const KnnArguments& arguments, const NeighborRun& run) {
-  const std::vector<std::size_t> shape = {run.lists.size(), run.lists.neighbors()};
-  OutputFile ids(arguments.ids_path());
-  OutputFile distances(arguments.distances_path());
-  write_npy(ids, run.lists.all_ids(), shape);
-  write_npy(distances, run.lists.all_distances(), shape);
-  ids.finish();
-  distances.finish();
-  stop_if_interrupted();
-  if (!arguments.neighbors.graph.empty()) run.index.save(arguments.neighbors.graph);
-  commit_all({ids, distances});
+/// The files of lists. They take their names only once all of them are complete, so a failure or Ctrl-C before that leaves none.
+class ListFiles {
+ public:
+  explicit ListFiles(const KnnArguments& arguments) : arguments_(arguments) {}
+
+  /// Makes lists in the files themselves. Where the file system cannot do that they are in memory.
+  NeighborLists make(std::size_t size, std::size_t neighbors) {
+    if (!opened() && !open_mapped(size, neighbors)) return {size, neighbors};
+    return {size, neighbors, mapped_ids_, mapped_distances_};
+  }
+
+  void write(const NeighborRun& run) {
+    if (!opened() || run.lists.all_ids().data() != mapped_ids_.get()) {
+      const std::vector<std::size_t> shape = {run.lists.size(), run.lists.neighbors()};
+      open();
+      write_npy(*ids_, run.lists.all_ids(), shape);
+      write_npy(*distances_, run.lists.all_distances(), shape);
+    }
+    ids_->finish();
+    distances_->finish();
+    stop_if_interrupted();
+    if (!arguments_.neighbors.graph.empty()) run.index.save(arguments_.neighbors.graph);
+    commit_all({*ids_, *distances_});
+  }
+
+ private:
+  bool opened() const { return mapped_ids_ != nullptr; }
+
+  void open() {
+    mapped_ids_.reset();
+    mapped_distances_.reset();
+    ids_.emplace(arguments_.ids_path());
+    distances_.emplace(arguments_.distances_path());
+  }
+
+  bool open_mapped(std::size_t size, std::size_t neighbors) {
+    open();
+    write_npy_header(*ids_, NpyType::kInt32, {size, neighbors});
+    write_npy_header(*distances_, NpyType::kFloat32, {size, neighbors});
+    const auto ids = ids_->append_mapped(size * neighbors * sizeof(std::uint32_t));
+    const auto distances = ids ? distances_->append_mapped(size * neighbors * sizeof(float)) : nullptr;
+    if (!distances) return false;
+    mapped_ids_ = {ids, reinterpret_cast<std::uint32_t*>(ids.get())};
+    mapped_distances_ = {distances, reinterpret_cast<float*>(distances.get())};
+    return true;
+  }
+
+  const KnnArguments& arguments_;
+  std::optional<OutputFile> ids_, distances_;
+  std::shared_ptr<std::uint32_t[]> mapped_ids_;
+  std::shared_ptr<float[]> mapped_distances_;
+};
+
+/// Whether lists are made in their files: memory would not hold them beside what finding them takes.
+bool on_disk(const KnnArguments& arguments, const Rows& rows) {
+  if (arguments.lists_on != "auto") return arguments.lists_on == "disk";
+  const double lists = 8.0 * static_cast<double>(arguments.neighbors.options.neighbors);
+  const double row = 4.0 * static_cast<double>(rows.dimension());
+  // The rows once in order, twice as bytes, and what is kept of each list for a while (measured: docs/results.md).
+  const double each = lists + 1.5 * row + 250;
+  return static_cast<double>(rows.size()) * each > 0.9 * static_cast<double>(available_memory_bytes());
 }
 
 /// What must be the same for all who share the work.
@@ -85,13 +138,17 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
     progress = place.watched(progress);
     if (arguments.neighbors.options.threads == 0) arguments.neighbors.options.threads = place.threads;
   }
-  const NeighborRun run = find_neighbors(arguments.neighbors, embeddings.rows(), arguments.embeddings, progress, place.team);
+  ListFiles files(arguments);
+  ListMaker maker;
+  if (place.first && on_disk(arguments, embeddings.rows()))
+    maker = [&files](std::size_t size, std::size_t neighbors) { return files.make(size, neighbors); };
+  const NeighborRun run = find_neighbors(arguments.neighbors, embeddings.rows(), arguments.embeddings, progress, place.team, maker);
   if (!place.first) return;
   read_seconds += run.read_graph_seconds;
   display.finish();
 
   begin = std::chrono::steady_clock::now();
-  write(arguments, run);
+  files.write(run);
   const double write_seconds = seconds_since(begin);
 
   for (const std::string& warning : warnings(run)) warn(warning);
@@ -124,6 +181,12 @@ void add_knn(CLI::App& program, Work& work) {
   command.add_option("--output", arguments->output, "Writes PREFIX.ids.npy (int32) and PREFIX.distances.npy (float32, squared)")
       ->required()
       ->type_name("PREFIX");
+  command
+      .add_option("--lists-on", arguments->lists_on,
+                  "auto, memory or disk: where lists are until they are done; auto: on the disk if memory would not hold them")
+      ->check(one_of({"auto", "memory", "disk"}))
+      ->type_name("NAME")
+      ->capture_default_str();
   arguments->neighbors.add_to(command);
   arguments->ranks.add_to(command);
   command.add_flag("--json", arguments->json, "Print what it cost and reached as one JSON object, and nothing else");

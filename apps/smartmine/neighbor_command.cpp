@@ -146,7 +146,7 @@ void NeighborArguments::check() const {
 }
 
 NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress,
-                           const Team* team) {
+                           const Team* team, const ListMaker& lists) {
   if (rows.size() < 2) throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", source));
   if (arguments.options.neighbors >= rows.size())
     throw UsageError(fmt::format("--neighbors is {}; with the {} rows of {} it must be from 1 to {}", arguments.options.neighbors,
@@ -168,8 +168,8 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
   }
   DeviceSearch search;
   if (arguments.device != "cpu" && team == nullptr) search = gpu_search(options.neighbors);
-  NeighborResult result =
-      search_rows(rows, source, [&] { return run.index.neighbors(rows, {.seed = {}, .device = search, .team = team}, progress); });
+  NeighborResult result = search_rows(
+      rows, source, [&] { return run.index.neighbors(rows, {.seed = {}, .device = search, .team = team, .lists = lists}, progress); });
   run.lists = std::move(result.lists);
   run.stats = std::move(result.stats);
   run.start = run.stats.index != "fanng" ? "none" : arguments.start.empty() ? "partition" : arguments.start;

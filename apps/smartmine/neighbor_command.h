@@ -45,9 +45,9 @@ struct NeighborRun {
   bool has_edges() const { return stats.success_pairs > 0; }  ///< Of a graph; false: lists alone were wanted.
 };
 
-/// Does what the arguments say on the rows read from `source`. With a `team` all members do.
+/// Does what the arguments say on the rows read from `source`. With a `team` all members do. `lists` makes the lists.
 NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress,
-                           const Team* team = nullptr);
+                           const Team* team = nullptr, const ListMaker& lists = {});
 
 /// One flat object; its names are part of the command line's contract.
 nlohmann::ordered_json to_json(const NeighborRun& run);

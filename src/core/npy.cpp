@@ -206,15 +206,7 @@ void write_array(OutputFile& file, std::span<const T> values, const std::vector<
   if (expected != values.size())
     throw InvalidArgument(
         fmt::format("shape is {} but there are {} values; their number must be the shape's product", shape_text(shape), values.size()));
-  std::string text = fmt::format("{{'descr': '<{}', 'fortran_order': False, 'shape': {}, }}", row_of(type).code, shape_text(shape));
-  constexpr std::size_t kPrefix = 10;  // magic, version, length
-  text.append(kAlignment - 1 - (kPrefix + text.size()) % kAlignment, ' ');
-  text.push_back('\n');
-  require(text.size() <= 0xffff, "a .npy header too long for version 1");
-  std::string header(kMagic.begin(), kMagic.end());
-  header += {'\1', '\0', static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
-  header += text;
-  file.write(header.data(), header.size());
+  write_npy_header(file, type, shape);
   file.write(values.data(), values.size_bytes());
 }
 
@@ -276,6 +268,18 @@ NpyHeader parse_npy_header(std::span<const std::byte> file, const std::string& n
                               *expected, found));
   header.values = *values;
   return header;
+}
+
+void write_npy_header(OutputFile& file, NpyType type, const std::vector<std::size_t>& shape) {
+  std::string text = fmt::format("{{'descr': '<{}', 'fortran_order': False, 'shape': {}, }}", row_of(type).code, shape_text(shape));
+  constexpr std::size_t kPrefix = 10;  // magic, version, length
+  text.append(kAlignment - 1 - (kPrefix + text.size()) % kAlignment, ' ');
+  text.push_back('\n');
+  require(text.size() <= 0xffff, "a .npy header too long for version 1");
+  std::string header(kMagic.begin(), kMagic.end());
+  header += {'\1', '\0', static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
+  header += text;
+  file.write(header.data(), header.size());
 }
 
 void write_npy(OutputFile& file, std::span<const float> values, const std::vector<std::size_t>& shape) {

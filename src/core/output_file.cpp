@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,7 +100,7 @@ OutputFile::OutputFile(const std::filesystem::path& destination) : destination_(
   constexpr int kAttempts = 1000;
   for (int attempt = 0; attempt < kAttempts && descriptor_ < 0; ++attempt) {
     const auto candidate = folder_of(target_) / fmt::format("{}{}-{}{}", kPrefix, ::getpid(), counter.fetch_add(1), kEnding);
-    descriptor_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    descriptor_ = ::open(candidate.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ >= 0) {
       temporary_ = candidate;
       ::flock(descriptor_, LOCK_EX | LOCK_NB);  // for other machines to see; where it cannot be had, the process id must do
@@ -124,6 +125,28 @@ void OutputFile::write(const void* data, std::size_t size) {
     next += written;
     size -= static_cast<std::size_t>(written);
   }
+}
+
+std::shared_ptr<std::byte[]> OutputFile::append_mapped(std::size_t size) {
+  require(descriptor_ >= 0, "OutputFile::append_mapped after finish");
+  const off_t begin = ::lseek(descriptor_, 0, SEEK_END);
+  if (begin < 0) fail("cannot write", errno);
+  // Without room of its own a page that cannot be written later would end the process.
+  int taken = ::fallocate(descriptor_, 0, begin, static_cast<off_t>(size));
+  while (taken != 0 && errno == EINTR) taken = ::fallocate(descriptor_, 0, begin, static_cast<off_t>(size));
+  if (taken != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) return nullptr;
+  if (taken != 0) fail("cannot write", errno);
+  const std::size_t whole = static_cast<std::size_t>(begin) + size;
+  void* const mapped = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (mapped == MAP_FAILED) {
+    const int reason = errno;
+    if (::ftruncate(descriptor_, begin) != 0) fail("cannot write", errno);
+    if (reason == ENODEV || reason == EINVAL) return nullptr;
+    fail("cannot write", reason);
+  }
+  if (::lseek(descriptor_, 0, SEEK_END) < 0) fail("cannot write", errno);
+  const std::shared_ptr<std::byte[]> file(static_cast<std::byte*>(mapped), [whole](std::byte* begins) { ::munmap(begins, whole); });
+  return {file, file.get() + begin};
 }
 
 void OutputFile::finish() {

@@ -18,6 +18,7 @@ struct BuildTask {
   const Progress& progress;
   bool makes_edges = true;     ///< False: lists alone are wanted.
   const Team* team = nullptr;  ///< That shares the stages that take longest; null: this process does all.
+  ListMaker lists = {};        ///< Makes the lists.
 
   std::size_t size() const { return rows.size(); }
   unsigned threads() const { return options.threads; }

@@ -25,7 +25,7 @@ void ListScratch::sort_by_counting(float farthest) {
 }
 
 Candidates::Candidates(const BuildTask& task)
-    : lists(task.size(), task.neighbors()),
+    : lists(make_lists(task.lists, task.size(), task.neighbors())),
       neighbors_(task.neighbors()),
       beyond_(task.beyond()),
       refreshable_(task.options.refreshable),

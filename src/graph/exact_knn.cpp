@@ -14,9 +14,9 @@ namespace smartmine {
 namespace {
 
 NeighborResult run(const Rows& rows, std::span<const float* const> queries, std::span<const std::uint32_t> own,
-                   const ExactKnnOptions& options, const Progress& progress, const Team* team = nullptr) {
+                   const ExactKnnOptions& options, const Progress& progress, const Team* team = nullptr, const ListMaker& maker = {}) {
   Stopwatch watch;
-  NeighborResult result{NeighborLists(queries.size(), options.neighbors), {}};
+  NeighborResult result{make_lists(maker, queries.size(), options.neighbors), {}};
   result.stats.unit_norm = check_rows(rows, options.threads).unit_norm;
   watch.lap(result.stats, "check");
   const kernels::Kernels& kernels = kernels::active();
@@ -40,7 +40,7 @@ NeighborResult run(const Rows& rows, std::span<const float* const> queries, std:
 
 }  // namespace
 
-NeighborResult ExactKnn::neighbors(const Rows& rows, const Progress& progress, const Team* team) const {
+NeighborResult ExactKnn::neighbors(const Rows& rows, const Progress& progress, const Team* team, const ListMaker& lists) const {
   if (options_.neighbors < 1 || options_.neighbors >= rows.size())
     throw InvalidArgument(fmt::format("neighbors is {}; with {} rows it must be from 1 to {}", options_.neighbors, rows.size(),
                                       rows.size() == 1 ? "... there is no other row to list" : fmt::to_string(rows.size() - 1)));
@@ -48,7 +48,7 @@ NeighborResult ExactKnn::neighbors(const Rows& rows, const Progress& progress, c
   std::vector<std::uint32_t> own(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) queries[i] = rows[i];
   std::iota(own.begin(), own.end(), 0U);
-  return run(rows, queries, own, options_, progress, team);
+  return run(rows, queries, own, options_, progress, team, lists);
 }
 
 NeighborResult ExactKnn::search(const Rows& rows, const Rows& queries, const Progress& progress) const {

@@ -258,7 +258,8 @@ Fanng FanngParts::assemble(const BuildTask& task, OrderedRows ordered, const Edg
   return graph;
 }
 
-FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous, const Progress& progress, const Team* team) {
+FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous, const Progress& progress, const Team* team,
+                        const ListMaker& lists) {
   options.validate();
   if (options.neighbors >= rows.size())
     throw InvalidArgument(fmt::format("neighbors is {}; with {} rows it must be under {}", options.neighbors, rows.size(), rows.size()));
@@ -270,7 +271,7 @@ FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fan
                       previous->size(), previous->dimension(), rows.size(), rows.dimension()));
   }
   const bool makes_edges = options.for_search || options.certify || options.start == Start::kRandom;
-  const BuildTask task{rows, options, kernels::active(), progress, makes_edges, team};
+  const BuildTask task{rows, options, kernels::active(), progress, makes_edges, team, lists};
   Account account;
   NeighborStats& stats = account.stats;
   stats.index = "fanng";

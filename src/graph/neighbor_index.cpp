@@ -65,13 +65,13 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
       found.stats.recall_reached = found.stats.recall >= options_.recall_target;
       break;
     case IndexKind::kExact:
-      found = ExactKnn({.neighbors = options_.neighbors, .threads = options_.threads}).neighbors(rows, progress, call.team);
+      found = ExactKnn({.neighbors = options_.neighbors, .threads = options_.threads}).neighbors(rows, progress, call.team, call.lists);
       break;
     default: {
       FanngOptions options = graph_options(options_);
       if (options.start == Start::kPrevious && !graph_) options.start = Start::kPartition;
       options.seed = call.seed.value_or(options_.seed);
-      FanngResult built = build_fanng(rows, options, graph(), progress, call.team);
+      FanngResult built = build_fanng(rows, options, graph(), progress, call.team, call.lists);
       if (options_.keep_graph) graph_ = std::move(built.graph);
       found = {std::move(built.lists), std::move(built.stats)};
     }

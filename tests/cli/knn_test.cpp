@@ -105,6 +105,21 @@ TEST_F(Knn, WritesTheTrueNeighboursWithTheExactIndex) {
   EXPECT_EQ(folder_.names(), (std::set<std::string>{"x.npy", "y.distances.npy", "y.ids.npy"}));
 }
 
+TEST_F(Knn, MakesTheSameListsOnTheDiskAndInMemory) {
+  for (const char* index : {"exact", "fanng"}) {
+    SCOPED_TRACE(index);
+    for (const std::string where : {"memory", "disk"}) {
+      const Outcome outcome = run({"--index", index, "--lists-on", where, "--output", folder_ / where});
+      EXPECT_EQ(outcome.status, 0) << outcome.err;
+    }
+    for (const std::string file : {".ids.npy", ".distances.npy"})
+      EXPECT_TRUE(read_text(folder_ / ("memory" + file)) == read_text(folder_ / ("disk" + file))) << file;
+    EXPECT_EQ(folder_.names(),
+              (std::set<std::string>{"disk.distances.npy", "disk.ids.npy", "memory.distances.npy", "memory.ids.npy", "x.npy"}));
+  }
+  EXPECT_THAT(run({"--lists-on", "tape"}).err, HasSubstr("--lists-on: 'tape' is not one of auto, memory, disk"));
+}
+
 TEST_F(Knn, ReachesTheRecallAskedForFromEveryStart) {
   for (const char* start : {"partition", "random"}) {
     SCOPED_TRACE(start);

@@ -59,6 +59,33 @@ TEST(OutputFile, AppearsOnlyWhenCommitted) {
   EXPECT_THAT(folder.names(), ElementsAre("a.bin"));
 }
 
+TEST(OutputFile, TakesWhatIsFilledInThroughMemory) {
+  const TemporaryFolder folder;
+  std::shared_ptr<std::byte[]> memory;
+  {
+    OutputFile file(folder / "a.bin");
+    write_text(file, "numbers:");
+    memory = file.append_mapped(100000);
+    if (memory == nullptr) GTEST_SKIP() << "this file system cannot take room beforehand";
+    for (std::size_t i = 0; i < 100000; ++i) memory[i] = static_cast<std::byte>('a' + i % 26);
+    file.commit();
+  }
+  EXPECT_EQ(memory[27], static_cast<std::byte>('b'));  // it may be read for as long as it is held
+  const std::string found = contents(folder / "a.bin");
+  ASSERT_EQ(found.size(), 8 + 100000U);
+  EXPECT_THAT(found, StartsWith("numbers:abcdefghijklmnopqrstuvwxyzab"));
+  EXPECT_EQ(found.back(), static_cast<char>('a' + 99999 % 26));
+  EXPECT_THAT(folder.names(), ElementsAre("a.bin"));
+}
+
+TEST(OutputFile, SaysBeforehandThatThereIsNoRoomForWhatIsFilledIn) {
+  const TemporaryFolder folder;
+  const FileSizeLimit limit(1 << 16);
+  OutputFile file(folder / "a.bin");
+  EXPECT_THAT(io_error([&] { file.append_mapped(1 << 20); }), HasSubstr("a.bin: cannot write: File too large"));
+  EXPECT_THAT(folder.names(), IsEmpty());
+}
+
 TEST(OutputFile, LeavesNothingWithoutCommit) {
   const TemporaryFolder folder;
   {

@@ -40,6 +40,36 @@ TEST(NeighborIndex, GivesTheListsOfExactSearch) {
   EXPECT_EQ(index.graph(), nullptr);
 }
 
+// Lists in memory that the maker keeps, as a file's would be.
+struct KeptLists {
+  std::shared_ptr<std::uint32_t[]> ids;
+  std::shared_ptr<float[]> distances;
+  int made = 0;
+  ListMaker maker() {
+    return [this](std::size_t size, std::size_t neighbors) {
+      ++made;
+      ids = std::make_shared<std::uint32_t[]>(size * neighbors);
+      distances = std::make_shared<float[]>(size * neighbors);
+      return NeighborLists(size, neighbors, ids, distances);
+    };
+  }
+};
+
+TEST(NeighborIndex, FindsListsInMemoryFromElsewhere) {
+  const MadeRows made = clustered_unit_rows(5000, 16, 40), moved = drifted(made, 0.1);
+  for (const IndexKind kind : {IndexKind::kExact, IndexKind::kFanng}) {
+    NeighborIndex plain({.kind = kind, .neighbors = 10, .start = Start::kPrevious, .keep_graph = true, .threads = 1}), kept = plain;
+    for (const MadeRows* epoch : {&made, &moved}) {
+      KeptLists memory;
+      const NeighborResult found = kept.neighbors(epoch->rows(), {.lists = memory.maker()});
+      EXPECT_GE(memory.made, 1);  // again where a search begins anew
+      EXPECT_EQ(found.lists.all_ids().data(), memory.ids.get());
+      EXPECT_EQ(found.lists.all_distances().data(), memory.distances.get());
+      EXPECT_TRUE(equal_lists(found.lists, plain.neighbors(epoch->rows()).lists));
+    }
+  }
+}
+
 TEST(NeighborIndex, GivesTheListsAndTheGraphOfEveryStart) {
   const MadeRows made = clustered_unit_rows(1200, 16, 20);
   for (const Start start : {Start::kPartition, Start::kRandom}) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace smartmine {
 
@@ -11,7 +12,11 @@ template <class T>
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(std::size_t size) : data_(std::make_unique_for_overwrite<T[]>(size)), size_(size) {}
+  explicit Buffer(std::size_t size) : data_(std::make_shared_for_overwrite<T[]>(size)), size_(size) {}
+  /// Memory from elsewhere, such as a file's.
+  Buffer(std::shared_ptr<T[]> data, std::size_t size) : data_(std::move(data)), size_(size) {}
+  Buffer(Buffer&&) noexcept = default;
+  Buffer& operator=(Buffer&&) noexcept = default;
 
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
@@ -27,7 +32,7 @@ class Buffer {
   std::span<const T> span() const { return {data(), size_}; }
 
  private:
-  std::unique_ptr<T[]> data_;
+  std::shared_ptr<T[]> data_;  // of this buffer alone, or of a file
   std::size_t size_ = 0;
 };
 

@@ -43,6 +43,9 @@ void write_npy(OutputFile& file, std::span<const std::int32_t> values, const std
 void write_npy(OutputFile& file, std::span<const std::int64_t> values, const std::vector<std::size_t>& shape);
 void write_npy(OutputFile& file, std::span<const std::uint32_t> ids, const std::vector<std::size_t>& shape);
 
+/// The beginning of such a file, for values that come later.
+void write_npy_header(OutputFile& file, NpyType type, const std::vector<std::size_t>& shape);
+
 /// The same as a whole file, committed.
 template <class Values>
 void write_npy(const std::filesystem::path& path, const Values& values, const std::vector<std::size_t>& shape) {

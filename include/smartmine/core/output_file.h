@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 
 namespace smartmine {
 
@@ -24,6 +25,11 @@ class OutputFile {
 
   /// Appends `size` bytes. Not buffered: prefer few large writes.
   void write(const void* data, std::size_t size);
+
+  /// Appends `size` bytes that are still to be filled in, and returns memory that stands for them: what is written there goes to the disk
+  /// by and by, so that it may be more than memory holds. Room on the disk is taken at once. Null, and nothing appended, where the file
+  /// system cannot do that. What is written after `finish` may be lost. The memory outlives the file's object.
+  std::shared_ptr<std::byte[]> append_mapped(std::size_t size);
 
   /// Brings everything to the disk and closes, still under the temporary name. Writing is over; `commit` is left.
   void finish();

@@ -22,8 +22,8 @@ class ExactKnn {
   explicit ExactKnn(const ExactKnnOptions& options) : options_(options) {}
 
   /// Lists of all rows, each without itself. Throws InvalidArgument if there are too few rows or one is not finite.
-  /// With a `team`, all members call it.
-  NeighborResult neighbors(const Rows& rows, const Progress& progress = {}, const Team* team = nullptr) const;
+  /// With a `team`, all members call it. `lists` makes the lists.
+  NeighborResult neighbors(const Rows& rows, const Progress& progress = {}, const Team* team = nullptr, const ListMaker& lists = {}) const;
 
   /// Lists of `queries` (of the same dimension) among `rows`; a row equal to a query is a neighbour like any other.
   NeighborResult search(const Rows& rows, const Rows& queries, const Progress& progress = {}) const;

@@ -104,8 +104,8 @@ struct FanngResult {
 
 /// Builds the graph over `rows` and the lists of all of them. `previous` is needed by Start::kPrevious alone and must
 /// be of the same size and dimension. Throws InvalidArgument for bad options or rows, Cancelled if `progress` says so.
-/// With a `team`, all members call it, with the same of everything but the threads.
+/// With a `team`, all members call it, with the same of everything but the threads. `lists` makes the lists.
 FanngResult build_fanng(const Rows& rows, const FanngOptions& options, const Fanng* previous = nullptr, const Progress& progress = {},
-                        const Team* team = nullptr);
+                        const Team* team = nullptr, const ListMaker& lists = {});
 
 }  // namespace smartmine

@@ -46,9 +46,10 @@ struct NeighborIndexOptions {
 
 /// What one call may say of its own.
 struct NeighborCall {
-  std::optional<std::uint64_t> seed;  ///< Instead of the options' seed, such as one an epoch.
-  DeviceSearch device;                ///< Where the rows are on an accelerator, or can be.
-  const Team* team = nullptr;         ///< That shares the work of this call; a device's is done by each member.
+  std::optional<std::uint64_t> seed = {};  ///< Instead of the options' seed, such as one an epoch.
+  DeviceSearch device = {};                ///< Where the rows are on an accelerator, or can be.
+  const Team* team = nullptr;              ///< That shares the work of this call; a device's is done by each member.
+  ListMaker lists = {};                    ///< Makes the lists; a device's are in memory all the same.
 };
 
 /// The only door to the lists of all points. Chooses how they are found, and keeps the graph from one call to the next.

@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "smartmine/core/buffer.h"
 #include "smartmine/core/rows.h"
@@ -19,6 +22,9 @@ class NeighborLists {
   /// Lists whose entries are still to be written.
   NeighborLists(std::size_t size, std::size_t neighbors)
       : size_(size), neighbors_(neighbors), ids_(size * neighbors), distances_(size * neighbors) {}
+  /// The same in memory from elsewhere, size * neighbors of each.
+  NeighborLists(std::size_t size, std::size_t neighbors, std::shared_ptr<std::uint32_t[]> ids, std::shared_ptr<float[]> distances)
+      : size_(size), neighbors_(neighbors), ids_(std::move(ids), size * neighbors), distances_(std::move(distances), size * neighbors) {}
 
   std::size_t size() const { return size_; }
   std::size_t neighbors() const { return neighbors_; }
@@ -42,6 +48,13 @@ class NeighborLists {
   Buffer<std::uint32_t> ids_;
   Buffer<float> distances_;
 };
+
+/// Makes lists whose entries are still to be written, where the caller wants to have them: in a file, say. May be called again when a
+/// search begins anew; the lists of before are then no longer in use. Empty: lists are made in memory.
+using ListMaker = std::function<NeighborLists(std::size_t size, std::size_t neighbors)>;
+inline NeighborLists make_lists(const ListMaker& maker, std::size_t size, std::size_t neighbors) {
+  return maker ? maker(size, neighbors) : NeighborLists(size, neighbors);
+}
 
 /// What computing lists cost and what it reached. Every result carries one.
 struct NeighborStats {
