@@ -17,6 +17,7 @@
 #include "smartmine/core/npy.h"
 #include "smartmine/core/output_file.h"
 #include "smartmine/core/vector_files.h"
+#include "smartmine/graph/list_instructions.h"
 #include "torch_part.h"
 
 namespace smartmine::app {
@@ -129,11 +130,12 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
   auto begin = std::chrono::steady_clock::now();
   const Embeddings embeddings = read_embeddings(arguments.embeddings);
   double read_seconds = seconds_since(begin);
-  stop_if_interrupted();
+  if (place.team == nullptr) stop_if_interrupted();  // a team stops together, where its members hand each other something
 
   ProgressDisplay display(arguments.quiet || arguments.json || !place.first);
   Progress progress = display.callback();
   if (place.team != nullptr) {
+    place.expect_same("means of computing", fmt::format("lists by {}; SMARTMINE_KERNEL sets that\n", list_instructions()));
     place.expect_same("rows or options", description_of(arguments, embeddings.rows()));
     progress = place.watched(progress);
     if (arguments.neighbors.options.threads == 0) arguments.neighbors.options.threads = place.threads;
@@ -143,6 +145,10 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
   if (place.first && on_disk(arguments, embeddings.rows()))
     maker = [&files](std::size_t size, std::size_t neighbors) { return files.make(size, neighbors); };
   const NeighborRun run = find_neighbors(arguments.neighbors, embeddings.rows(), arguments.embeddings, progress, place.team, maker);
+  if (place.team != nullptr) {  // all stop if one was asked to at the last
+    report(progress, "lists", run.lists.size(), run.lists.size());
+    place.expect_same("lists", fmt::format("{} lists\n", run.lists.size()));
+  }
   if (!place.first) return;
   read_seconds += run.read_graph_seconds;
   display.finish();

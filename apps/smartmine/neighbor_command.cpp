@@ -164,7 +164,7 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
     const auto begin = std::chrono::steady_clock::now();
     load_previous(run.index, arguments.graph, rows);
     run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    stop_if_interrupted();
+    if (team == nullptr) stop_if_interrupted();  // a team stops together
   }
   DeviceSearch search;
   if (arguments.device != "cpu" && team == nullptr) search = gpu_search(options.neighbors);

@@ -75,7 +75,7 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
 /// The ranks that this process started.
 class Children {
  public:
-  explicit Children(const RankArguments& arguments) : store_(arguments.timeout) {
+  explicit Children(const RankArguments& arguments) : store_(arguments.timeout), timeout_(arguments.timeout) {
     const Words words(own_command_line());
     const auto count = static_cast<std::size_t>(arguments.ranks);
     for (std::size_t rank = 0; rank < count; ++rank) {
@@ -104,10 +104,9 @@ class Children {
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  /// Waits for all; hands on signals. Returns the status to end with: of the first that failed.
+  /// Waits for all; hands on signals. Returns the status to end with: of the first that failed. Throws Cancelled if a signal ended ranks
+  /// that were not yet ready to hear it.
   int wait() {
-    int handed_on = 0;
-    std::optional<Clock::time_point> failed_at;
     for (std::size_t left = running_.size(); left > 0;) {
       for (std::size_t rank = 0; rank < running_.size(); ++rank) {
         int raw = 0;
@@ -116,11 +115,11 @@ class Children {
         --left;
         note_end(rank, raw);
       }
-      if (const int signal = interrupt_signal(); signal != handed_on) end_all(handed_on = signal);
-      if (status_ != 0 && !failed_at) failed_at = Clock::now();
-      if (failed_at && handed_on == 0 && Clock::now() > *failed_at + kLastWords) end_all(SIGKILL);
+      if (const int signal = interrupt_signal(); signal != handed_on_) end_all(handed_on_ = signal);
+      if (kill_at_ && Clock::now() > *kill_at_) end_all(SIGKILL);
       std::this_thread::sleep_for(kLook);
     }
+    if (unheard_ && status_ == kSignalBase + handed_on_) throw Cancelled();
     return status_;
   }
 
@@ -130,17 +129,30 @@ class Children {
       if (id > 0) kill(id, signal);
   }
   void note_end(std::size_t rank, int raw) {
+    const int status = WIFSIGNALED(raw) ? kSignalBase + WTERMSIG(raw) : WEXITSTATUS(raw);
+    const bool asked_to = WIFSIGNALED(raw) ? WTERMSIG(raw) == handed_on_ : status > kSignalBase;  // by us, or that rank alone
     if (WIFSIGNALED(raw) && status_ == 0) {
       const std::string what = fmt::format("rank {} was killed by signal {}", rank, WTERMSIG(raw));
       store_.fail(what);
-      warn(what);
+      if (asked_to)
+        unheard_ = true;
+      else
+        warn(what);
     }
-    const int status = WIFSIGNALED(raw) ? kSignalBase + WTERMSIG(raw) : WEXITSTATUS(raw);
     if (status_ == 0) status_ = status;
+    if (status == 0) return;
+    // Who was asked to stop may have much to save; one that stands still would never end.
+    const auto rest = asked_to ? std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_)) : kLastWords;
+    const Clock::time_point end = Clock::now() + rest;
+    if (!kill_at_ || end < *kill_at_) kill_at_ = end;
   }
 
   RankStore store_;
+  double timeout_;
   std::vector<pid_t> running_;
+  std::optional<Clock::time_point> kill_at_;  // those that are left then
+  int handed_on_ = 0;                         // a signal
+  bool unheard_ = false;                      // it ended a rank that could not stop by itself
   int status_ = 0;
 };
 
@@ -165,20 +177,29 @@ std::shared_ptr<Ranks> join_ranks(const RankArguments& arguments) {
 }
 
 void run_as_rank(const std::shared_ptr<Ranks>& ranks, const std::function<void()>& work) {
+  constexpr std::string_view kAskedToStop = "it was asked to stop";
+  const auto stopped = [] { return kSignalBase + (interrupt_signal() == 0 ? SIGINT : interrupt_signal()); };
+  // Most often all stop together. Where one was at something that it does alone, the others hear of it.
+  const auto tell_of_stop = [&] {
+    if (!ranks) return;
+    ranks->fail(std::string(kAskedToStop));
+    if (!ranks->is_first()) throw Ended{stopped()};  // the first says it for all
+  };
   try {
     work();
   } catch (const Interrupted&) {
-    if (!ranks) throw;
-    if (ranks->is_first()) throw;
-    throw Ended{kSignalBase + (interrupt_signal() == 0 ? SIGINT : interrupt_signal())};
+    tell_of_stop();
+    throw;
   } catch (const Cancelled&) {
+    tell_of_stop();
     throw;
   } catch (const RankFailure& failure) {
     if (!ranks) throw;
     ranks->fail(failure.what());
-    warn(failure.what());
+    const bool was_asked = std::string_view(failure.what()).ends_with(kAskedToStop);
+    if (!was_asked || ranks->is_first()) warn(failure.what());
     std::fflush(nullptr);
-    _exit(1);  // connections to ranks that are gone are not to be waited for
+    _exit(was_asked ? stopped() : 1);  // connections to ranks that are gone are not to be waited for
   } catch (const std::exception& error) {
     const std::string_view what = error.what();
     if (ranks) ranks->fail(std::string(what.substr(0, what.find('\n'))));  // LibTorch adds where in its code

@@ -39,6 +39,7 @@ std::vector<std::string> notes_on(const LoadedData& data) {
 }  // namespace
 
 LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const Network& network, const Progress& progress) {
+  if (network.ranks != nullptr) expect_same_means(*network.ranks, network.device);
   const DataSplits splits = load_run_data(config);
   const Dataset& held_out = evaluated_half(splits);
   LoadedImages training = load_half(splits.train, config, network, progress);

@@ -12,6 +12,7 @@
 
 #include "smartmine/core/mapped_file.h"
 #include "smartmine/core/parallel.h"
+#include "smartmine/graph/list_instructions.h"
 #include "train/recorder.h"
 
 namespace smartmine {
@@ -102,6 +103,11 @@ RunConfig with_share_of_cores(RunConfig config, const Ranks* ranks) {
 unsigned threads_of_host(const Epoch& epoch) {
   const auto own = static_cast<unsigned>(epoch.config.compute.threads);
   return epoch.ranks == nullptr ? own : own * static_cast<unsigned>(epoch.ranks->local_size());
+}
+
+void expect_same_means(Ranks& ranks, const torch::Device& device) {
+  ranks.expect_same("means of computing", fmt::format("device {}\nlists by {}; SMARTMINE_KERNEL sets that\n",
+                                                      device.is_cuda() ? "cuda" : "cpu", list_instructions()));
 }
 
 void expect_same_images(Ranks& ranks, const Dataset& images) {

@@ -75,7 +75,9 @@ std::optional<RankWorld> world_of_environment() {
   world.port = static_cast<std::uint16_t>(whole_variable("MASTER_PORT", 1, kMostPort));
   const char* const agent = variable("TORCHELASTIC_USE_AGENT_STORE");
   world.store_elsewhere = agent != nullptr && std::string_view(agent) == "True";
-  if (const char* const restarts = variable("TORCHELASTIC_RESTART_COUNT"); restarts != nullptr) world.attempt = restarts;
+  // An agent's store lasts from one attempt to the next. Each host's agent counts its own, so in a store that is new there is but one.
+  if (const char* const restarts = variable("TORCHELASTIC_RESTART_COUNT"); restarts != nullptr && world.store_elsewhere)
+    world.attempt = restarts;
   return world;
 }
 

@@ -68,7 +68,7 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kLook{20};              // between two looks into the store
-constexpr Milliseconds kStoreAnswers{2000};    // a store that takes longer is not there
+constexpr Milliseconds kStoreAnswers{2000};    // a store that takes longer, once all have met, is not there
 constexpr const char* kPrefix = "smartmine/";  // of our keys in a store that others may use
 constexpr const char* kFailure = "failure";    // the key under which the first reason to end stands
 
@@ -95,6 +95,15 @@ std::string first_line(const std::string& text) {
   return line;
 }
 
+bool is_about_time(const std::string& error) {
+  return error.find("imed out") != std::string::npos || error.find("imeout") != std::string::npos;
+}
+
+class StoreIsSilent : public RankFailure {
+ public:
+  using RankFailure::RankFailure;
+};
+
 /// What the ranks of one attempt tell each other beside their work. Every call ends soon, whatever became of the store.
 class Board {
  public:
@@ -102,6 +111,8 @@ class Board {
       : store_(c10::make_intrusive<c10d::PrefixStore>(kPrefix + attempt, std::move(store))) {}
 
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+  /// How long calls wait from now on.
+  void set_patience(Milliseconds patience) { patience_ = patience; }
 
   std::int64_t add(const std::string& key) const {
     return ask([store = store_, key] { return store->add(key, 1); });
@@ -128,6 +139,17 @@ class Board {
     }
     return std::nullopt;
   }
+  /// Whether there is nobody to ask: the connection has closed.
+  bool is_gone() const noexcept {
+    try {
+      has(kFailure);
+      return false;
+    } catch (const StoreIsSilent&) {
+      return false;
+    } catch (const std::exception&) {
+      return true;
+    }
+  }
   /// Writes down a reason, unless there is one. Returns the one that counts.
   std::string fail(const std::string& why) const noexcept {
     try {
@@ -148,13 +170,14 @@ class Board {
 
  private:
   template <class Work>
-  static auto ask(Work work) -> decltype(work()) {
-    auto answer = within(kStoreAnswers, std::move(work));
-    if (!answer) throw RankFailure("the store does not answer");
+  auto ask(Work work) const -> decltype(work()) {
+    auto answer = within(patience_, std::move(work));
+    if (!answer) throw StoreIsSilent("the store does not answer");
     return *answer;
   }
 
   c10::intrusive_ptr<c10d::Store> store_;
+  Milliseconds patience_ = kStoreAnswers;
 };
 
 /// The address of this host on the way to another: what peers can reach it by.
@@ -201,8 +224,9 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankWorld& world) {
       throw RankFailure(
           fmt::format("MASTER_ADDR is '{}': no host of that name or number is known; it must be that of rank 0's host", world.address));
   }
-  throw RankFailure(fmt::format("rank {} cannot be reached at {}, port {}, within {:g} s", world.store_elsewhere ? "of the store" : "0",
-                                world.address, world.port, world.timeout_seconds));
+  throw RankFailure(fmt::format("{} cannot be reached at {}, port {}, within {:g} s",
+                                world.store_elsewhere ? "the store that ranks meet in" : "rank 0", world.address, world.port,
+                                world.timeout_seconds));
 }
 
 std::string host_name() {
@@ -226,14 +250,19 @@ struct Ranks::Link::State {
   int local_size = 1;
   int tag = 0;
   bool failed = false;
+  bool twice = false;  // another process is this rank as well
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
 
   bool hosts_store() const { return world.rank == 0 && !world.store_elsewhere; }
   Milliseconds timeout() const { return milliseconds(world.timeout_seconds); }
-  void meet();
+  void greet(Clock::time_point end_of_wait);
+  void meet(Clock::time_point end_of_wait);
   void compare_hellos();
   void connect();
+  void has_heard(int rank) const;
+  void let_others_hear() const;
   [[noreturn]] void end(const std::string& why);
+  [[noreturn]] void cannot_join(const std::string& error);
   [[noreturn]] void lost(int peer, const std::string& error);
   std::set<int> silent_ranks() const;
   void wait(const c10::intrusive_ptr<c10d::Work>& work, int peer);
@@ -247,11 +276,36 @@ torch::Tensor bytes_at(const void* data, std::size_t bytes) {
 
 }  // namespace
 
-/// Ends the work of this rank; all others hear why. The store is kept open until they have had time to ask.
+/// Notes that a rank knows why all end, or has left, or will never know.
+void Ranks::Link::State::has_heard(int rank) const {
+  try {
+    board.set(fmt::format("heard/{}", rank), "");
+  } catch (const std::exception&) {
+    // Then nobody waits for that.
+  }
+}
+
+/// Who has the store keeps it open until the others have read why all end, which some look for only after a long piece of work.
+void Ranks::Link::State::let_others_hear() const {
+  if (!hosts_store()) return;
+  const auto begin = Clock::now();
+  try {
+    for (int r = 0; r < world.size; ++r)  // one that has not come may yet come, but is not waited for long
+      while (!board.has(fmt::format("heard/{}", r)) &&
+             Clock::now() - begin < (board.has(fmt::format("seen/{}", r)) ? timeout() : kStoreAnswers))
+        std::this_thread::sleep_for(kLook);
+  } catch (const std::exception&) {
+    // The store is this process's own; without it there is nothing to wait for.
+  }
+}
+
+/// Ends the work of this rank; all others hear why.
 void Ranks::Link::State::end(const std::string& why) {
   failed = true;
+  board.set_patience(kStoreAnswers);
   const std::string first = board.fail(why);
-  if (hosts_store()) std::this_thread::sleep_for(kStoreAnswers);
+  if (!twice) has_heard(world.rank);  // else the other one of that number is yet to
+  let_others_hear();
   throw RankFailure(first);
 }
 
@@ -273,17 +327,23 @@ std::set<int> Ranks::Link::State::silent_ranks() const {
 }
 
 void Ranks::Link::State::lost(int peer, const std::string& error) {
-  const bool slow = error.find("imed out") != std::string::npos || error.find("imeout") != std::string::npos;
+  const bool slow = is_about_time(error);
   // A rank that ended by itself has said why.
   const auto until = Clock::now() + Milliseconds(500);
   do {
     if (auto why = board.failure()) end(*why);
     std::this_thread::sleep_for(kLook);
   } while (!slow && Clock::now() < until);
-  if (!slow) end(fmt::format("rank {} is gone: its connection has closed", peer));
+  if (!slow) {
+    // Who waits for a rank that waited for rank 0 sees that one end; the store has ended with rank 0.
+    if (!world.store_elsewhere && board.is_gone()) peer = 0;
+    has_heard(peer);
+    end(fmt::format("rank {} is gone: its connection has closed", peer));
+  }
   std::set<int> silent = silent_ranks();
   if (auto why = board.failure()) end(*why);
   if (silent.empty()) silent.insert(peer);
+  for (const int each : silent) has_heard(each);
   end(fmt::format("{} {} not answered for {:g} s: stopped, hung, or cut off from the others", numbers(silent),
                   silent.size() == 1 ? "has" : "have", world.timeout_seconds));
 }
@@ -296,10 +356,25 @@ void Ranks::Link::State::wait(const c10::intrusive_ptr<c10d::Work>& work, int pe
   }
 }
 
+/// Makes sure that what listens there is a store.
+void Ranks::Link::State::greet(Clock::time_point end_of_wait) {
+  const std::string key = fmt::format("seen/{}", world.rank), text = fmt::format("rank {}", world.rank);
+  board.set_patience(std::max(kStoreAnswers, std::chrono::duration_cast<Milliseconds>(end_of_wait - Clock::now())));
+  try {
+    board.set(key, text);
+    if (board.get(key) == text) return;
+  } catch (const std::exception&) {
+    // As another answer.
+  }
+  failed = true;
+  throw RankFailure(fmt::format("what listens at {}, port {}, has not answered as {} does within {:g} s: it is another program, or hangs",
+                                world.address, world.port, world.store_elsewhere ? "a store for ranks" : "rank 0", world.timeout_seconds));
+}
+
 /// Waits until all ranks have said hello.
-void Ranks::Link::State::meet() {
-  const auto end_of_wait = Clock::now() + timeout();
-  if (board.add(fmt::format("came/{}", world.rank)) > 1)
+void Ranks::Link::State::meet(Clock::time_point end_of_wait) {
+  twice = board.add(fmt::format("came/{}", world.rank)) > 1;
+  if (twice)
     end(fmt::format("rank {} has come twice; every rank must be started once, and no other run may use port {}", world.rank, world.port));
   board.set(fmt::format("hello/{}", world.rank),
             fmt::format("smartmine {}, LibTorch {}, {} ranks\n{}", SMARTMINE_VERSION, TORCH_VERSION, world.size, host_name()));
@@ -348,20 +423,41 @@ void Ranks::Link::State::connect() {
   group = c10::make_intrusive<c10d::ProcessGroupGloo>(board.store(), world.rank, world.size, options);
 }
 
+/// An error on the way to the others that is not theirs to tell.
+void Ranks::Link::State::cannot_join(const std::string& error) {
+  board.set_patience(kStoreAnswers);
+  if (!hosts_store() && board.is_gone())
+    end(world.store_elsewhere ? "the store that ranks meet in is gone" : "rank 0 is gone: its connection has closed");
+  if (auto why = board.failure()) end(*why);
+  std::set<int> silent;
+  if (is_about_time(error)) silent = silent_ranks();
+  if (auto why = board.failure()) end(*why);
+  for (const int each : silent) has_heard(each);
+  if (silent.empty()) end(fmt::format("rank {} cannot connect to the others: {}", world.rank, first_line(error)));
+  end(fmt::format("{} {} not connected to the others within {:g} s: stopped, hung, or cut off from them", numbers(silent),
+                  silent.size() == 1 ? "has" : "have", world.timeout_seconds));
+}
+
 Ranks::Link::Link(const RankWorld& world) {
+  const auto end_of_wait = Clock::now() + milliseconds(world.timeout_seconds);
   state_ = std::make_unique<State>(world, Board(open_store(world), world.attempt));
   try {
-    state_->meet();
+    state_->greet(end_of_wait);
+    state_->meet(end_of_wait);
+    state_->board.set_patience(kStoreAnswers);
     state_->compare_hellos();
     state_->connect();
+  } catch (const StoreIsSilent& error) {
+    state_->cannot_join(error.what());
   } catch (const RankFailure&) {
     throw;
   } catch (const std::exception& error) {
-    state_->end(fmt::format("rank {} cannot connect to the others: {}", world.rank, first_line(error.what())));
+    state_->cannot_join(error.what());
   }
 }
 
 Ranks::Link::~Link() {
+  if (!state_->failed) state_->has_heard(state_->world.rank);
   // Taking connections down waits for peers that may be gone; the end of the process does it better.
   if (state_->failed) {
     state_->group.release();
@@ -425,9 +521,10 @@ void Ranks::Link::fail(const std::string& why) noexcept {
   state_->failed = true;
   state_->board.fail(why);
   try {
-    if (state_->hosts_store()) std::this_thread::sleep_for(kStoreAnswers);
+    state_->has_heard(state_->world.rank);
+    state_->let_others_hear();
   } catch (...) {
-    // A sleep cannot fail.
+    // What is noted and waited for is for the others alone.
   }
 }
 

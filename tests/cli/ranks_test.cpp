@@ -212,6 +212,150 @@ TEST_F(RanksOfTheProgram, OneThatStandsStillIsNamedAfterTheTimeOut) {
   EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("rank 1 has not answered")));
 }
 
+TEST_F(RanksOfTheProgram, AllNameRankZeroWhenItDies) {
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1, 2, 3}) all.push_back(start_rank(rank, 4, port, "run", {"--epochs", "4000", "--rank-timeout", "60"}));
+  ASSERT_TRUE(has_checkpoint("run", *all[0]));
+  all[0]->send(SIGKILL);  // rank 3 waits for rank 2 when rank 2 waits for rank 0
+  const auto begin = Clock::now();
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const Outcome outcome = all[rank]->wait();
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("rank 0 is gone"));
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(50));
+}
+
+TEST_F(RanksOfTheProgram, OneThatLooksUpLateHearsWhyAllEnded) {
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1, 2}) all.push_back(start_rank(rank, 3, port, "run", {"--epochs", "4000", "--rank-timeout", "60"}));
+  ASSERT_TRUE(has_checkpoint("run", *all[0]));
+  all[2]->send(SIGSTOP);  // as if it had much to do
+  all[1]->send(SIGKILL);
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  all[2]->send(SIGCONT);
+  for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {
+    const Outcome outcome = all[rank]->wait();
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("rank 1 is gone"));
+  }
+}
+
+TEST_F(RanksOfTheProgram, ASignalEndsAllThoughOneStandsStill) {
+  std::unique_ptr<Process> process = start("run", {"--epochs", "4000", "--ranks", "3", "--rank-timeout", "3"});
+  ASSERT_TRUE(has_checkpoint("run", *process));
+  const std::vector<pid_t> ranks = children_of(process->id());
+  ASSERT_EQ(ranks.size(), 3U);
+  kill(ranks[2], SIGSTOP);
+  process->send(SIGTERM);
+  const auto end = Clock::now() + std::chrono::seconds(60);
+  while (process->running() && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(process->running());
+  if (process->running()) process->send(SIGKILL);
+  EXPECT_NE(process->wait().status, 0);
+}
+
+TEST_F(RanksOfTheProgram, AnotherProgramAtThePortIsToldFromARank) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(socket, 5), 0);  // and says nothing
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  const int port = ntohs(address.sin_port);
+  const Outcome outcome = start_rank(1, 2, port, "run", {"--rank-timeout", "3"})->wait();
+  close(socket);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("port " + std::to_string(port) + ", has not answered as rank 0 does within 3 s"));
+}
+
+TEST_F(RanksOfTheProgram, OneThatComesButDoesNotConnectIsNamed) {
+  if (std::system("/usr/bin/python3 -c 'from torch.distributed import TCPStore' 2>/dev/null") != 0)
+    GTEST_SKIP() << "there is no torch here";
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1}) all.push_back(start_rank(rank, 3, port, "run", {"--rank-timeout", "8"}));
+  write_text(folder_ / "hello.py", R"(import sys, datetime
+from torch.distributed import TCPStore
+store = TCPStore('127.0.0.1', int(sys.argv[1]), 3, False, datetime.timedelta(seconds=60))
+store.set('smartmine/0/hello/2', store.get('smartmine/0/hello/0'))
+)");
+  ASSERT_EQ(std::system(("/usr/bin/python3 " + (folder_ / "hello.py") + " " + std::to_string(port)).c_str()), 0);
+  for (auto& process : all) {
+    const Outcome outcome = process->wait();
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("rank 2 has not connected to the others within 8 s"));
+  }
+}
+
+TEST_F(RanksOfTheProgram, OneAskedToStopStopsListsOfAll) {
+  write_matrix(folder_ / "x.npy", clustered_rows(20000, 16), 20000, 16);
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const char* rank : {"0", "1"}) {
+    const Words words = {SMARTMINE_PROGRAM,
+                         "knn",
+                         "--embeddings",
+                         folder_ / "x.npy",
+                         "--neighbors",
+                         "20",
+                         "--certify",
+                         "--success-rate",
+                         "0.999",
+                         "--threads",
+                         "1",
+                         "--rank-timeout",
+                         "60",
+                         "--output",
+                         folder_ / "lists"};
+    all.push_back(std::make_unique<Process>(
+        words,
+        Surroundings{
+            .environment = {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}}}));
+  }
+  ASSERT_TRUE(all[0]->wait_for_error_text("traverse-add"));  // what each does for itself, and the last of it
+  all[1]->send(SIGINT);
+  for (auto& process : all) EXPECT_EQ(process->wait().status, 130);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "lists.ids.npy"));
+}
+
+TEST_F(RanksOfTheProgram, OtherInstructionsForListsAreNamed) {
+  write_matrix(folder_ / "x.npy", clustered_rows(700, 12), 700, 12);
+  const Words knn = {"knn", "--embeddings", folder_ / "x.npy", "--neighbors", "20", "--output", folder_ / "lists"};
+  Words alone = knn;
+  alone.push_back("--json");
+  if (smartmine(alone).out.find("\"portable\"") != std::string::npos) GTEST_SKIP() << "this machine has no other instructions";
+  std::filesystem::remove(folder_ / "lists.ids.npy");
+  for (const bool train : {true, false}) {
+    const std::string port = std::to_string(free_port());
+    std::vector<std::unique_ptr<Process>> all;
+    for (const char* rank : {"0", "1"}) {
+      Surroundings surroundings{.environment = {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}}};
+      if (*rank == '1') surroundings.environment["SMARTMINE_KERNEL"] = "portable";
+      Words words = train ? command("run") : knn;
+      words.insert(words.begin(), SMARTMINE_PROGRAM);
+      all.push_back(std::make_unique<Process>(words, surroundings));
+    }
+    for (auto& process : all) {
+      const Outcome outcome = process->wait();
+      EXPECT_EQ(outcome.status, 1);
+      EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+      EXPECT_THAT(outcome.err,
+                  HasSubstr("rank 1 has other means of computing than rank 0: 'lists by portable; SMARTMINE_KERNEL sets that'"));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "lists.ids.npy"));
+}
+
 TEST_F(RanksOfTheProgram, WrongWorldsEndEverywhereWithOneLine) {
   const auto expect_end = [](std::vector<std::unique_ptr<Process>> processes, const std::string& text) {
     for (auto& process : processes) {

@@ -169,7 +169,8 @@ TEST_F(RanksTogether, AllStopWhenOneIsAskedTo) {
 }
 
 TEST(RankWorlds, AreReadFromTheEnvironment) {
-  const std::vector<const char*> names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"};
+  const std::vector<const char*> names = {
+      "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"};
   for (const char* name : names) unsetenv(name);
   EXPECT_FALSE(world_of_environment());
   const auto expect_refused = [](const std::string& message) {
@@ -199,6 +200,13 @@ TEST(RankWorlds, AreReadFromTheEnvironment) {
   EXPECT_EQ(world->local_rank, 1);
   EXPECT_EQ(world->address, "host0");
   EXPECT_EQ(world->port, 29500);
+  // Agents of torchrun count their attempts each for itself; it matters only in a store that lasts.
+  setenv("TORCHELASTIC_RESTART_COUNT", "2", 1);
+  setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1);
+  EXPECT_EQ(world_of_environment()->attempt, "0");
+  setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  EXPECT_EQ(world_of_environment()->attempt, "2");
+  EXPECT_TRUE(world_of_environment()->store_elsewhere);
   for (const char* name : names) unsetenv(name);
 }
 
