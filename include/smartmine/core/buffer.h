@@ -2,16 +2,21 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <span>
+#include <type_traits>
 
 namespace smartmine {
 
-/// An owned array whose elements start uninitialised, so that the threads that fill it also touch its pages first.
+/// An owned array whose elements start uninitialised, so that the threads that fill it also touch its pages first. It begins with a line
+/// of the cache: a row of 64 bytes is then in one line and not in two.
 template <class T>
 class Buffer {
+  static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>);
+
  public:
   Buffer() = default;
-  explicit Buffer(std::size_t size) : data_(std::make_unique_for_overwrite<T[]>(size)), size_(size) {}
+  explicit Buffer(std::size_t size) : data_(static_cast<T*>(::operator new[](size * sizeof(T), kLine))), size_(size) {}
 
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
@@ -27,7 +32,11 @@ class Buffer {
   std::span<const T> span() const { return {data(), size_}; }
 
  private:
-  std::unique_ptr<T[]> data_;
+  static constexpr std::align_val_t kLine{64};
+  struct Release {
+    void operator()(T* data) const { ::operator delete[](data, kLine); }
+  };
+  std::unique_ptr<T[], Release> data_;
   std::size_t size_ = 0;
 };
 
