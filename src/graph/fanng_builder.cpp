@@ -106,7 +106,7 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
   account.end("calibration");
   const std::vector<std::size_t> shares = team_shares(task.team, task.size());
   const auto list = [&] {
-    Candidates listed = list_from_previous(task, previous, how.helpers, ordered, *packed, account.computed());
+    Candidates listed = list_from_previous(task, previous, how, ordered, *packed, account.computed());
     account.end("lists");
     if (how.exchanges)
       exchange(task, ordered, shares, listed);
@@ -117,8 +117,9 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
     return listed;
   };
   std::optional<Candidates> candidates = list();
-  if (account.stats.recall < task.options.recall_target && (how.helpers < kMostHelpers || !how.exchanges)) {
-    how = {};
+  const bool all_tried = task.makes_edges || (how.helpers == kMostRefresh.helpers && how.exchanges);
+  if (account.stats.recall < task.options.recall_target && !all_tried) {
+    how = kMostRefresh;
     candidates.reset();  // not both at once
     candidates = list();
   }

@@ -16,11 +16,11 @@ constexpr std::uint64_t kStrangerStream = 0x5354;
 // Finds the candidates of a point. One object a thread.
 class Looks {
  public:
-  Looks(const BuildTask& task, const Fanng& previous, std::size_t helpers, const PackedPoints& packed)
+  Looks(const BuildTask& task, const Fanng& previous, const Refresh& how, const PackedPoints& packed)
       : task_(task),
         known_(FanngParts::candidates_per_point(previous)),
-        helpers_(std::min(helpers, known_)),
-        lent_(std::min(known_, (task.neighbors() + 1) / 2)),
+        helpers_(std::min(how.helpers, known_)),
+        lent_(std::min(known_, how.whole_lists ? task.neighbors() : (task.neighbors() + 1) / 2)),
         earlier_(FanngParts::candidates(previous)),
         packed_(packed),
         seen_(task.size()) {}
@@ -101,14 +101,14 @@ class Looks {
   PlaceSet seen_;
 };
 
-// The recall of the sample's lists with so many helpers.
-double recall_with(const BuildTask& task, const Fanng& previous, std::size_t helpers, const OrderedRows& ordered,
-                   const PackedPoints& packed, const RecallSample& truth, std::uint64_t& distances) {
+// The recall of the sample's lists made like this.
+double recall_with(const BuildTask& task, const Fanng& previous, const Refresh& how, const OrderedRows& ordered, const PackedPoints& packed,
+                   const RecallSample& truth, std::uint64_t& distances) {
   const std::size_t points = truth.points().size(), neighbors = task.neighbors();
   std::atomic<std::uint64_t> computed{0};
   std::atomic<std::size_t> right{0};
   parallel_for(points, (points + 3) / 4, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
-    Looks looks(task, previous, helpers, packed);
+    Looks looks(task, previous, how, packed);
     ListScratch w(task.kernels);
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t place = ordered.place(truth.points()[i]);
@@ -134,16 +134,17 @@ Refresh choose_refresh(const BuildTask& task, const Fanng& previous, const Order
   // Without an exchange the sample's lists are already those that will be judged. An exchange mends a fifth of what is missing (measured
   // at 0.97 to 0.985), and takes longer than one or two helpers more.
   const double allowed = 1 - task.options.recall_target, enough = 0.9 * allowed, enough_with_exchange = 1.1 * allowed;
-  Refresh with_exchange{kMostHelpers, true};
-  for (const std::size_t helpers : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{4}, kMostHelpers}) {
-    const double missing = 1 - recall_with(task, previous, helpers, ordered, packed, truth, distances);
-    if (missing <= enough) return {helpers, false};
-    if (missing <= enough_with_exchange) with_exchange.helpers = std::min(with_exchange.helpers, helpers);
+  Refresh with_exchange = kMostRefresh;
+  for (Refresh how : {Refresh{0, false}, Refresh{1, false}, Refresh{2, false}, Refresh{4, false}, kMostRefresh}) {
+    const double missing = 1 - recall_with(task, previous, how, ordered, packed, truth, distances);
+    how.exchanges = missing > enough;
+    if (!how.exchanges) return how;
+    if (missing <= enough_with_exchange && how.helpers < with_exchange.helpers) with_exchange = how;
   }
   return with_exchange;
 }
 
-Candidates list_from_previous(const BuildTask& task, const Fanng& previous, std::size_t helpers, const OrderedRows& ordered,
+Candidates list_from_previous(const BuildTask& task, const Fanng& previous, const Refresh& how, const OrderedRows& ordered,
                               const PackedPoints& packed, std::uint64_t& distances) {
   Candidates result(task);
   if (task.makes_edges) result.forward = ForwardEdges(task.size());
@@ -154,7 +155,7 @@ Candidates list_from_previous(const BuildTask& task, const Fanng& previous, std:
   parallel_for(
       own.end - own.begin, 256, task.threads(),
       [&](std::size_t begin, std::size_t end, unsigned worker) {
-        if (looks[worker] == nullptr) looks[worker] = std::make_unique<Looks>(task, previous, helpers, packed);
+        if (looks[worker] == nullptr) looks[worker] = std::make_unique<Looks>(task, previous, how, packed);
         ListScratch w(task.kernels);
         std::uint64_t some = 0;
         for (std::size_t p = own.begin + begin; p < own.begin + end; ++p) {
