@@ -47,13 +47,11 @@ void Candidates::write_list(std::size_t place, std::span<const std::uint32_t> ca
 
 void Candidates::share(const Team& team, std::span<const std::size_t> begins) {
   forward.share(team, begins);
-  if (refreshable_)
-    team.gather(kept_.data(), (neighbors_ + beyond_) * sizeof(std::uint32_t), begins);
-  else if (beyond_ > 0)
-    team.gather(after_.data(), beyond_ * sizeof(std::uint32_t), begins);
+  if (!refreshable_ && beyond_ > 0) team.gather(after_.data(), beyond_ * sizeof(std::uint32_t), begins);
 }
 
 void Candidates::share_lists(const Team& team, const OrderedRows& ordered, std::span<const std::size_t> begins) {
+  if (refreshable_) team.gather(kept_.data(), (neighbors_ + beyond_) * sizeof(std::uint32_t), begins);
   // Lists lie by point and not by place: they go in slices, so that the copies stay small.
   constexpr std::size_t kSlices = 16;
   for (std::size_t slice = 0; slice < kSlices; ++slice) {
@@ -87,6 +85,32 @@ void Candidates::keep(std::size_t place, std::span<const std::uint32_t> candidat
   const std::size_t count = std::min(beyond_, candidates.size() - neighbors_);
   std::copy_n(candidates.begin() + static_cast<std::ptrdiff_t>(neighbors_), count, kept);
   std::fill(kept + count, kept + beyond_, static_cast<std::uint32_t>(place));
+}
+
+std::span<const std::uint32_t> Candidates::listed(std::size_t place, const OrderedRows& ordered,
+                                                  std::vector<std::uint32_t>& scratch) const {
+  if (refreshable_) return {kept_.data() + offset(place) - neighbors_, neighbors_};
+  scratch.resize(neighbors_);
+  const auto ids = lists.ids(ordered.point(place));
+  for (std::size_t j = 0; j < neighbors_; ++j) scratch[j] = ordered.place(ids[j]);
+  return scratch;
+}
+
+void Candidates::keep_list(std::size_t place, const OrderedRows& ordered, PlaceSet& on_list, std::vector<std::uint32_t>& left) {
+  if (!refreshable_) return;
+  std::uint32_t* kept = kept_.data() + offset(place) - neighbors_;
+  const auto ids = lists.ids(ordered.point(place));
+  on_list.clear(neighbors_);
+  for (const std::uint32_t id : ids) on_list.add(ordered.place(id));
+  // What was on the list and no longer is comes first of what is kept after it.
+  left.resize(neighbors_ + beyond_);
+  std::size_t count = 0;
+  for (std::size_t j = 0; j < neighbors_ + beyond_; ++j) {
+    left[count] = kept[j];
+    count += on_list.has(kept[j]) ? 0 : 1;
+  }
+  std::copy(on_list.members().begin(), on_list.members().end(), kept);
+  std::copy_n(left.begin(), beyond_, kept + neighbors_);
 }
 
 void choose_forward(const BuildTask& task, std::size_t place, std::size_t measured, std::size_t first, const PackedPoints& packed,

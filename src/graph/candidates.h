@@ -9,6 +9,7 @@
 #include "graph/list_writer.h"
 #include "graph/ordered_rows.h"
 #include "graph/packed_points.h"
+#include "graph/place_set.h"
 #include "smartmine/core/buffer.h"
 
 namespace smartmine {
@@ -70,9 +71,18 @@ class Candidates {
     return {(refreshable_ ? kept_.data() : after_.data()) + offset(place), beyond_};
   }
 
-  /// Gives the members of a team what each has found for its own places, of which member i has those from begins[i] on: all but the lists,
+  /// Whether candidates are kept for a refresh.
+  bool refreshable() const { return refreshable_; }
+  /// The places on the list of the point at `place`; at equal distances in any order. `scratch` may be where they are.
+  std::span<const std::uint32_t> listed(std::size_t place, const OrderedRows& ordered, std::vector<std::uint32_t>& scratch) const;
+  /// Remembers the list of the point at `place` as it now is, before what was kept of it. Of use for a refresh alone. The last
+  /// two are scratch space, the set one of all places.
+  void keep_list(std::size_t place, const OrderedRows& ordered, PlaceSet& on_list, std::vector<std::uint32_t>& left);
+
+  /// Gives the members of a team what each has found for its own places, of which member i has those from begins[i] on: all but the lists
+  /// and what a refresh starts from,
   void share(const Team& team, std::span<const std::size_t> begins);
-  /// and the lists.
+  /// and these.
   void share_lists(const Team& team, const OrderedRows& ordered, std::span<const std::size_t> begins);
 
   /// What a refresh starts from, given away: for each place so many candidates, the list's and those after it.
@@ -98,8 +108,8 @@ void fill_up(std::size_t place, std::size_t wanted, std::size_t size, std::vecto
 
 /// A point may have missed a neighbour that did find it. Every point tells those on its list that would want it and, as far as a sketch of
 /// their lists tells, do not have it. These are the points of a group, from the first of `shares` to the last; those that member i of a
-/// team (null: none) has the lists of, and then mends, begin at shares[i].
-void exchange_neighbors(const OrderedRows& ordered, NeighborLists& lists, unsigned threads, const Team* team,
+/// team (null: none) has the lists of, and then mends, begin at shares[i]. What is kept for a refresh is mended with them.
+void exchange_neighbors(const OrderedRows& ordered, Candidates& candidates, unsigned threads, const Team* team,
                         std::span<const std::size_t> shares);
 
 }  // namespace smartmine

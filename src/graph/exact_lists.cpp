@@ -50,7 +50,7 @@ class ListFinder {
 
   // Lists of `queries` by a scan of panels; returns the queries around which more points lie within the packing's error than there is room
   // for.
-  std::vector<std::uint32_t> scan(const kernels::PanelKernels& panels, std::span<const std::uint32_t> queries);
+  std::vector<std::uint32_t> scan(const Frame& frame, const kernels::PanelKernels& panels, std::span<const std::uint32_t> queries);
   // Lists of `queries` by plain distances.
   void measure(std::span<const std::uint32_t> queries);
   std::uint64_t computed() const { return computed_; }
@@ -111,8 +111,9 @@ void ListFinder::scan_block(const PackedRows& packed, std::span<const std::uint3
   computed_ += distances;
 }
 
-std::vector<std::uint32_t> ListFinder::scan(const kernels::PanelKernels& panels, std::span<const std::uint32_t> queries) {
-  const PackedRows packed(rows_, whole_frame(rows_, threads_), kernels_, panels, threads_);
+std::vector<std::uint32_t> ListFinder::scan(const Frame& frame, const kernels::PanelKernels& panels,
+                                            std::span<const std::uint32_t> queries) {
+  const PackedRows packed(rows_, frame, kernels_, panels, threads_);
   std::vector<std::vector<std::uint32_t>> crowded((queries.size() + kQueryBlock - 1) / kQueryBlock);
   parallel_for(
       queries.size(), kQueryBlock, threads_,
@@ -148,11 +149,11 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
   std::vector<std::uint32_t> queries(lists.queries.size());
   std::iota(queries.begin(), queries.end(), 0U);
   // Rows so close together or so far apart that the frame's scale is not for floats are measured plainly.
-  const float scale = whole_frame(rows, threads).scale;
-  if (scale > 1e-15F && scale < 1e15F) {
+  const Frame frame = whole_frame(rows, threads);
+  if (frame.scale > 1e-15F && frame.scale < 1e15F) {
     const kernels::PanelKernels& best = panel_kernels(kernels, rows.dimension());
-    queries = finder.scan(best, queries);
-    if (!queries.empty() && &best != &kernels.floats) queries = finder.scan(kernels.floats, queries);
+    queries = finder.scan(frame, best, queries);
+    if (!queries.empty() && &best != &kernels.floats) queries = finder.scan(frame, kernels.floats, queries);
   }
   finder.measure(queries);
   return finder.computed();

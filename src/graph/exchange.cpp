@@ -11,36 +11,39 @@ namespace {
 // The lists of a group as others see them: how far each reaches, and about which places are on it.
 class Sketches {
  public:
-  Sketches(const OrderedRows& ordered, const NeighborLists& lists, unsigned threads, const Team* team, std::span<const std::size_t> begins)
-      : first_(begins.front()), words_((begins.back() - first_) * kWords, 0), radii_(begins.back() - first_) {
+  Sketches(const OrderedRows& ordered, const Candidates& candidates, unsigned threads, const Team* team,
+           std::span<const std::size_t> begins)
+      : first_(begins.front()), size_(begins.back() - first_), words_(size_ * kWords, 0), radii_(size_) {
     std::vector<std::size_t> rows(begins.begin(), begins.end());
     for (std::size_t& row : rows) row -= first_;
     const TeamShare own = own_share(team, rows);
     parallel_for(own.end - own.begin, 2048, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      std::vector<std::uint32_t> scratch;
       for (std::size_t row = own.begin + begin; row < own.begin + end; ++row) {
-        const std::uint32_t point = ordered.point(first_ + row);
-        radii_[row] = lists.distances(point)[lists.neighbors() - 1];
-        for (const std::uint32_t id : lists.ids(point)) {
-          const std::uint32_t bit = bit_of(ordered.place(id));
-          words_[row * kWords + bit / 64] |= std::uint64_t{1} << (bit % 64);
-        }
+        radii_[row] = candidates.lists.distances(ordered.point(first_ + row)).back();
+        std::uint64_t words[kWords] = {};
+        for (const std::uint32_t place : candidates.listed(first_ + row, ordered, scratch)) words[word_of(place)] |= bit_of(place);
+        for (std::size_t w = 0; w < kWords; ++w) words_[w * size_ + row] = words[w];
       }
     });
     if (team == nullptr) return;
-    team->gather(words_.data(), kWords * sizeof(std::uint64_t), rows);
+    for (std::size_t w = 0; w < kWords; ++w) team->gather(words_.data() + w * size_, sizeof(std::uint64_t), rows);
     team->gather(radii_.data(), sizeof(float), rows);
   }
 
-  static std::uint32_t bit_of(std::uint32_t place) { return (place * 0x9e3779b1U) >> 22; }
-  void prefetch(std::size_t place, std::uint32_t bit) const { __builtin_prefetch(&words_[(place - first_) * kWords + bit / 64]); }
-  bool wants(std::size_t place, std::uint32_t bit, float squared) const {
-    return squared < radii_[place - first_] && (words_[(place - first_) * kWords + bit / 64] >> (bit % 64) & 1) == 0;
+  // Of places next to each other the bits are in the same word of all sketches, and these words stand side by side.
+  const std::uint64_t* words_about(std::size_t place) const { return words_.data() + word_of(place) * size_; }
+  static std::uint64_t bit_of(std::size_t place) { return std::uint64_t{1} << (place % 64); }
+  bool wants(std::size_t place, const std::uint64_t* words, std::uint64_t bit, float squared) const {
+    return (static_cast<unsigned>(squared < radii_[place - first_]) & static_cast<unsigned>((words[place - first_] & bit) == 0)) != 0;
   }
 
  private:
   static constexpr std::size_t kWords = 16;  // 1,024 bits, of which a list of a hundred sets a tenth
+  static std::size_t word_of(std::size_t place) { return place / 64 % kWords; }
   std::size_t first_;
-  std::vector<std::uint64_t> words_;
+  std::size_t size_;
+  std::vector<std::uint64_t> words_;  // the first of all sketches, then the second, ...
   std::vector<float> radii_;
 };
 
@@ -51,23 +54,20 @@ struct Offer {
 };
 
 // What the points of a share offer, in their order.
-std::vector<std::vector<Offer>> make_offers(const OrderedRows& ordered, const NeighborLists& lists, const Sketches& sketches,
+std::vector<std::vector<Offer>> make_offers(const OrderedRows& ordered, const Candidates& candidates, const Sketches& sketches,
                                             unsigned threads, TeamShare own) {
   constexpr std::size_t kPiece = 8192;
   std::vector<std::vector<Offer>> pieces((own.end - own.begin + kPiece - 1) / kPiece);
   parallel_for(own.end - own.begin, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     std::vector<Offer>& offers = pieces[begin / kPiece];
-    std::vector<std::uint32_t> places(lists.neighbors());
+    std::vector<std::uint32_t> scratch;
     for (std::size_t p = own.begin + begin; p < own.begin + end; ++p) {
-      const auto ids = lists.ids(ordered.point(p));
-      const auto distances = lists.distances(ordered.point(p));
-      const std::uint32_t bit = Sketches::bit_of(static_cast<std::uint32_t>(p));
-      for (std::size_t j = 0; j < ids.size(); ++j) {
-        places[j] = ordered.place(ids[j]);
-        sketches.prefetch(places[j], bit);
-      }
-      for (std::size_t j = 0; j < ids.size(); ++j)
-        if (sketches.wants(places[j], bit, distances[j])) offers.push_back({places[j], ordered.point(p), distances[j]});
+      const auto places = candidates.listed(p, ordered, scratch);
+      const auto distances = candidates.lists.distances(ordered.point(p));
+      const std::uint64_t* words = sketches.words_about(p);
+      const std::uint64_t bit = Sketches::bit_of(p);
+      for (std::size_t j = 0; j < places.size(); ++j)
+        if (sketches.wants(places[j], words, bit, distances[j])) offers.push_back({places[j], ordered.point(p), distances[j]});
     }
   });
   return pieces;
@@ -75,11 +75,13 @@ std::vector<std::vector<Offer>> make_offers(const OrderedRows& ordered, const Ne
 
 }  // namespace
 
-void exchange_neighbors(const OrderedRows& ordered, NeighborLists& lists, unsigned threads, const Team* team,
+void exchange_neighbors(const OrderedRows& ordered, Candidates& candidates, unsigned threads, const Team* team,
                         std::span<const std::size_t> shares) {
   const TeamShare own = own_share(team, shares);
   const std::size_t size = own.end - own.begin;
-  std::vector<std::vector<Offer>> pieces = make_offers(ordered, lists, Sketches(ordered, lists, threads, team, shares), threads, own);
+  NeighborLists& lists = candidates.lists;
+  std::vector<std::vector<Offer>> pieces =
+      make_offers(ordered, candidates, Sketches(ordered, candidates, threads, team, shares), threads, own);
   if (team != nullptr) {
     std::vector<Offer> offers;
     for (const auto& piece : pieces) offers.insert(offers.end(), piece.begin(), piece.end());
@@ -101,6 +103,8 @@ void exchange_neighbors(const OrderedRows& ordered, NeighborLists& lists, unsign
   pieces = {};
   parallel_for(size, 2048, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     std::vector<Found> merged;
+    std::vector<std::uint32_t> left;
+    PlaceSet on_list(candidates.refreshable() ? ordered.size() : 0);
     for (std::size_t p = begin; p < end; ++p) {
       if (begins[p] == begins[p + 1]) continue;
       const auto ids = lists.ids(ordered.point(own.begin + p));
@@ -114,6 +118,7 @@ void exchange_neighbors(const OrderedRows& ordered, NeighborLists& lists, unsign
         ids[j] = merged[j].id;
         distances[j] = merged[j].distance;
       }
+      candidates.keep_list(own.begin + p, ordered, on_list, left);
     }
   });
 }

@@ -57,7 +57,7 @@ RecallSample take_sample(const BuildTask& task, Account& account) {
 
 // The lists of a group are as good as they get, and those of all members of a team, which begin at `shares`.
 void exchange(const BuildTask& task, const OrderedRows& ordered, const std::vector<std::size_t>& shares, Candidates& candidates) {
-  exchange_neighbors(ordered, candidates.lists, task.threads(), task.team, shares);
+  exchange_neighbors(ordered, candidates, task.threads(), task.team, shares);
   if (task.team != nullptr) candidates.share_lists(*task.team, ordered, shares);
 }
 
@@ -101,19 +101,25 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
   RecallSample truth = take_sample(task, account);
   account.end("recall");
   // Where lists alone are wanted, what has moved little is looked at little. Edges need more than the lists do.
-  std::size_t helpers = task.makes_edges ? kMostHelpers : choose_helpers(task, previous, ordered, *packed, truth, account.computed());
+  Refresh how;
+  if (!task.makes_edges) how = choose_refresh(task, previous, ordered, *packed, truth, account.computed());
   account.end("calibration");
+  const std::vector<std::size_t> shares = team_shares(task.team, task.size());
   const auto list = [&] {
-    Candidates listed = list_from_previous(task, previous, helpers, ordered, *packed, account.computed());
+    Candidates listed = list_from_previous(task, previous, how, ordered, *packed, account.computed());
     account.end("lists");
-    exchange(task, ordered, team_shares(task.team, task.size()), listed);
+    if (how.exchanges)
+      exchange(task, ordered, shares, listed);
+    else if (task.team != nullptr)
+      listed.share_lists(*task.team, ordered, shares);
     account.stats.recall = truth.recall(listed.lists);
     account.end("exchange");
     return listed;
   };
   std::optional<Candidates> candidates = list();
-  if (account.stats.recall < task.options.recall_target && helpers < kMostHelpers) {
-    helpers = kMostHelpers;
+  const bool all_tried = task.makes_edges || (how.helpers == kMostRefresh.helpers && how.exchanges);
+  if (account.stats.recall < task.options.recall_target && !all_tried) {
+    how = kMostRefresh;
     candidates.reset();  // not both at once
     candidates = list();
   }

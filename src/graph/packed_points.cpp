@@ -37,11 +37,15 @@ std::size_t PackedPoints::gather(std::span<const std::uint32_t> candidates, Scra
   return panels;
 }
 
-void PackedPoints::distances(std::size_t point, std::span<const std::uint32_t> candidates, float* out, Scratch& s) const {
+void PackedPoints::scores(std::size_t point, std::span<const std::uint32_t> candidates, float* out, Scratch& s) const {
   const std::size_t panels = gather(candidates, s);
-  s.bars.resize(panels * kPanelWidth);
-  kernels_.scores(row(point), s.panels.data(), panels, dimension(), s.bars.data());
+  kernels_.scores(row(point), s.panels.data(), panels, dimension(), out);
   s.computed += panels * kPanelWidth;
+}
+
+void PackedPoints::distances(std::size_t point, std::span<const std::uint32_t> candidates, float* out, Scratch& s) const {
+  s.bars.resize(panels_of(candidates.size()) * kPanelWidth);
+  scores(point, candidates, s.bars.data(), s);
   for (std::size_t i = 0; i < candidates.size(); ++i) out[i] = norms_[point] - 2 * s.bars[i];
 }
 

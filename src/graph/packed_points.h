@@ -35,6 +35,10 @@ class PackedPoints {
     std::vector<float> bars;
   };
 
+  /// Scores of the candidates as a query by the point has them: squared distance = norm(point) - 2 * score. `out` has room for whole
+  /// panels.
+  void scores(std::size_t point, std::span<const std::uint32_t> candidates, float* out, Scratch& scratch) const;
+
   /// Squared distances between a point and the candidates, in packed units.
   void distances(std::size_t point, std::span<const std::uint32_t> candidates, float* out, Scratch& scratch) const;
 

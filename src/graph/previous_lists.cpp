@@ -13,77 +13,108 @@ namespace {
 
 constexpr std::uint64_t kStrangerStream = 0x5354;
 
-// Gathers the places that a point looks at, each once. One object a thread.
+// Finds the candidates of a point. One object a thread.
 class Looks {
  public:
-  Looks(const BuildTask& task, const Fanng& previous, std::size_t helpers)
+  Looks(const BuildTask& task, const Fanng& previous, const Refresh& how, const PackedPoints& packed)
       : task_(task),
         known_(FanngParts::candidates_per_point(previous)),
-        helpers_(std::min(helpers, known_)),
+        helpers_(std::min(how.helpers, known_)),
+        lent_(std::min(known_, how.whole_lists ? task.neighbors() : (task.neighbors() + 1) / 2)),
         earlier_(FanngParts::candidates(previous)),
-        seen_(task.size(), 0) {}
+        packed_(packed),
+        seen_(task.size()) {}
 
-  void gather(std::size_t place, std::vector<std::uint32_t>& candidates) {
-    constexpr std::size_t kStrangers = 4;
-    const auto mark = static_cast<std::uint32_t>(place + 1);
-    candidates.clear();
-    seen_[place] = mark;
-    const auto look_at = [&](std::uint32_t other) {
-      if (seen_[other] == mark) return;
-      seen_[other] = mark;
-      candidates.push_back(other);
-    };
-    const std::uint32_t* mine = earlier_.data() + place * known_;
-    for (std::size_t j = 0; j < known_; ++j) look_at(mine[j]);
-    for (std::size_t helper = 0; helper < helpers_; ++helper) {
-      const std::uint32_t* theirs = earlier_.data() + mine[helper] * known_;
-      for (std::size_t j = 0; j < task_.neighbors(); ++j) look_at(theirs[j]);
+  // Leaves the candidates of the point at `place` in `w.candidates`; the first of them, as many as are returned, are to be measured in
+  // full. For a build with edges they are in order, as far as the packing tells, with their distances in `w.keys`.
+  std::size_t look(std::size_t place, ListScratch& w) {
+    gather(place, w.candidates);
+    const std::size_t count = w.candidates.size(), measured = std::min(task_.neighbors() + 8, count);
+    w.keys.resize(panels_of(count) * kernels::kPanelWidth);
+    packed_.scores(place, w.candidates, w.keys.data(), w.packed);
+    if (!task_.makes_edges) return split(w, count, measured);
+    float farthest = 0;
+    w.found.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      w.found.push_back({w.candidates[i], packed_.norm(place) - 2 * w.keys[i]});
+      farthest = std::max(farthest, w.found.back().distance);
     }
-    Random random(task_.options.seed, kStrangerStream, place);
-    for (std::size_t i = 0; i < kStrangers; ++i) look_at(static_cast<std::uint32_t>(random.below(task_.size())));
-    fill_up(place, task_.neighbors(), task_.size(), candidates);
+    w.sort_by_counting(farthest);
+    return measured;
   }
 
  private:
+  void gather(std::size_t place, std::vector<std::uint32_t>& candidates) {
+    constexpr std::size_t kStrangers = 4;
+    seen_.clear(1 + kStrangers + known_ + helpers_ * lent_);
+    seen_.add(static_cast<std::uint32_t>(place));
+    Random random(task_.options.seed, kStrangerStream, place);
+    for (std::size_t i = 0; i < kStrangers; ++i) look_at(static_cast<std::uint32_t>(random.below(task_.size())));
+    const std::uint32_t* mine = earlier_.data() + place * known_;
+    if (place + 1 < task_.size())
+      for (std::size_t helper = 0; helper < helpers_; ++helper) __builtin_prefetch(earlier_.data() + mine[known_ + helper] * known_);
+    for (std::size_t j = 0; j < known_; ++j) look_at(mine[j]);
+    for (std::size_t helper = 0; helper < helpers_; ++helper) {
+      const std::uint32_t* theirs = earlier_.data() + mine[helper] * known_;
+      for (std::size_t j = 0; j < lent_; ++j) look_at(theirs[j]);
+    }
+    candidates.assign(seen_.members().begin() + 1, seen_.members().end());
+    fill_up(place, task_.neighbors(), task_.size(), candidates);
+  }
+
+  void look_at(std::uint32_t other) {
+    seen_.add(other);
+    __builtin_prefetch(packed_.row(other));
+  }
+
+  // Brings the nearest of the candidates to the front, and drops what there is no room for. No order is needed: what is measured is sorted
+  // then, and what comes after it need not be.
+  std::size_t split(ListScratch& w, std::size_t count, std::size_t measured) {
+    constexpr std::size_t kSpare = 8;
+    kernels::Reservoir kept{0, static_cast<std::uint32_t>(count), w.keys.data(), w.candidates.data(), 0, 0, 0, false, 0};
+    task_.kernels.finish(&kept, std::max(measured, task_.neighbors() + task_.beyond()), kSpare);
+    w.distances.assign(kept.scores, kept.scores + kept.count);
+    w.sorted.assign(kept.slots, kept.slots + kept.count);
+    kernels::Reservoir nearest{0, kept.count, w.distances.data(), w.sorted.data(), 0, 0, 0, false, 0};
+    task_.kernels.finish(&nearest, measured, kSpare);
+    // Both are in the order they came in.
+    w.inside.resize(kept.count + 1);
+    std::size_t first = 0, others = 0;
+    for (std::size_t i = 0; i < kept.count; ++i) {
+      const bool near = first < nearest.count && kept.slots[i] == nearest.slots[first];
+      w.inside[others] = kept.slots[i];
+      first += near ? 1 : 0;
+      others += near ? 0 : 1;
+    }
+    std::copy_n(nearest.slots, nearest.count, w.candidates.begin());
+    std::copy_n(w.inside.begin(), others, w.candidates.begin() + nearest.count);
+    w.candidates.resize(kept.count);
+    return nearest.count;
+  }
+
   const BuildTask& task_;
   std::size_t known_;
   std::size_t helpers_;
+  std::size_t lent_;  // candidates of a helper that are looked at
   const std::vector<std::uint32_t>& earlier_;
-  std::vector<std::uint32_t> seen_;  // the last point that looked at each place, counted from 1
+  const PackedPoints& packed_;
+  PlaceSet seen_;
 };
 
-// Leaves the candidates of the point at `place` in `w.candidates`, nearest first as far as the packing tells.
-void look(std::size_t place, Looks& looks, const PackedPoints& packed, ListScratch& w) {
-  looks.gather(place, w.candidates);
-  w.keys.resize(w.candidates.size());
-  packed.distances(place, w.candidates, w.keys.data(), w.packed);
-  float farthest = 0;
-  w.found.clear();
-  for (std::size_t i = 0; i < w.candidates.size(); ++i) {
-    w.found.push_back({w.candidates[i], w.keys[i]});
-    farthest = std::max(farthest, w.keys[i]);
-  }
-  w.sort_by_counting(farthest);
-}
-
-// Candidates that are measured in full.
-std::size_t measured_of(const BuildTask& task, const ListScratch& w) { return std::min(task.neighbors() + 8, w.candidates.size()); }
-
-// The recall of the sample's lists with so many helpers.
-double recall_with(const BuildTask& task, const Fanng& previous, std::size_t helpers, const OrderedRows& ordered,
-                   const PackedPoints& packed, const RecallSample& truth, std::uint64_t& distances) {
+// The recall of the sample's lists made like this.
+double recall_with(const BuildTask& task, const Fanng& previous, const Refresh& how, const OrderedRows& ordered, const PackedPoints& packed,
+                   const RecallSample& truth, std::uint64_t& distances) {
   const std::size_t points = truth.points().size(), neighbors = task.neighbors();
   std::atomic<std::uint64_t> computed{0};
   std::atomic<std::size_t> right{0};
   parallel_for(points, (points + 3) / 4, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
-    Looks looks(task, previous, helpers);
+    Looks looks(task, previous, how, packed);
     ListScratch w(task.kernels);
-    w.sorted.resize(neighbors);
-    w.distances.resize(neighbors);
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t place = ordered.place(truth.points()[i]);
-      look(place, looks, packed, w);
-      const std::size_t measured = measured_of(task, w);
+      const std::size_t measured = looks.look(place, w);
+      w.sorted.resize(neighbors);
+      w.distances.resize(neighbors);
       w.writer.write(ordered.rows()[place], ordered.rows(), std::span(w.candidates).first(measured), neighbors, w.sorted.data(),
                      w.distances.data());
       for (std::uint32_t& other : w.sorted) other = ordered.point(other);
@@ -98,17 +129,22 @@ double recall_with(const BuildTask& task, const Fanng& previous, std::size_t hel
 
 }  // namespace
 
-std::size_t choose_helpers(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
-                           const RecallSample& truth, std::uint64_t& distances) {
-  // The exchange that follows mends two fifths of what is missing or more (measured: half, at 0.97). The sample is small: ask for a little
-  // more.
-  const double missing_allowed = 0.9 / 0.6 * (1 - task.options.recall_target);
-  for (std::size_t helpers = 0; helpers < kMostHelpers; ++helpers)
-    if (1 - recall_with(task, previous, helpers, ordered, packed, truth, distances) <= missing_allowed) return helpers;
-  return kMostHelpers;
+Refresh choose_refresh(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
+                       const RecallSample& truth, std::uint64_t& distances) {
+  // Without an exchange the sample's lists are already those that will be judged. An exchange mends a fifth of what is missing (measured
+  // at 0.97 to 0.985), and takes longer than one or two helpers more.
+  const double allowed = 1 - task.options.recall_target, enough = 0.9 * allowed, enough_with_exchange = 1.1 * allowed;
+  Refresh with_exchange = kMostRefresh;
+  for (Refresh how : {Refresh{0, false}, Refresh{1, false}, Refresh{2, false}, Refresh{4, false}, kMostRefresh}) {
+    const double missing = 1 - recall_with(task, previous, how, ordered, packed, truth, distances);
+    how.exchanges = missing > enough;
+    if (!how.exchanges) return how;
+    if (missing <= enough_with_exchange && how.helpers < with_exchange.helpers) with_exchange = how;
+  }
+  return with_exchange;
 }
 
-Candidates list_from_previous(const BuildTask& task, const Fanng& previous, std::size_t helpers, const OrderedRows& ordered,
+Candidates list_from_previous(const BuildTask& task, const Fanng& previous, const Refresh& how, const OrderedRows& ordered,
                               const PackedPoints& packed, std::uint64_t& distances) {
   Candidates result(task);
   if (task.makes_edges) result.forward = ForwardEdges(task.size());
@@ -119,12 +155,11 @@ Candidates list_from_previous(const BuildTask& task, const Fanng& previous, std:
   parallel_for(
       own.end - own.begin, 256, task.threads(),
       [&](std::size_t begin, std::size_t end, unsigned worker) {
-        if (looks[worker] == nullptr) looks[worker] = std::make_unique<Looks>(task, previous, helpers);
+        if (looks[worker] == nullptr) looks[worker] = std::make_unique<Looks>(task, previous, how, packed);
         ListScratch w(task.kernels);
         std::uint64_t some = 0;
         for (std::size_t p = own.begin + begin; p < own.begin + end; ++p) {
-          look(p, *looks[worker], packed, w);
-          const std::size_t measured = measured_of(task, w);
+          const std::size_t measured = looks[worker]->look(p, w);
           some += measured;
           result.write_list(p, std::span(w.candidates).first(measured), ordered, w);
           std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());

@@ -7,18 +7,24 @@
 
 namespace smartmine {
 
-/// Nearest of a point whose candidates it looks at too, at most.
-inline constexpr std::size_t kMostHelpers = 3;
+/// How lists are made from those of an earlier graph.
+struct Refresh {
+  std::size_t helpers = 3;  ///< Nearest of a point at whose nearest it looks too:
+  bool whole_lists = true;  ///< as many as a list is long, or half as many.
+  bool exchanges = true;    ///< Whether an exchange follows.
+};
 
-/// With how few helpers the sample's lists come so near to the recall asked for that an exchange should bring them there; kMostHelpers if
-/// fewer do not.
-std::size_t choose_helpers(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
-                           const RecallSample& truth, std::uint64_t& computed);
+/// All that may be tried.
+inline constexpr Refresh kMostRefresh{.helpers = 6};
 
-/// The candidates of all points from those of an earlier graph: every point looks at its earlier candidates, at those of its nearest few,
-/// the helpers, and at a few random ones, by which parts that have drifted together find each other. `ordered` is in the earlier graph's
-/// order, and `packed` the same packed. Adds what it computes to `computed`.
-Candidates list_from_previous(const BuildTask& task, const Fanng& previous, std::size_t helpers, const OrderedRows& ordered,
+/// The least work with which the sample's lists reach the recall asked for, as far as they tell; all of it if nothing less does.
+Refresh choose_refresh(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
+                       const RecallSample& truth, std::uint64_t& computed);
+
+/// The candidates of all points from those of an earlier graph: every point looks at its earlier candidates, at the nearest of its
+/// nearest few, the helpers, and at a few random ones, by which parts that have drifted together find each other.
+/// `ordered` is in the earlier graph's order, and `packed` the same packed. Adds what it computes to `computed`.
+Candidates list_from_previous(const BuildTask& task, const Fanng& previous, const Refresh& how, const OrderedRows& ordered,
                               const PackedPoints& packed, std::uint64_t& computed);
 
 /// Whether edges are chosen anew while candidates are looked at; else those of the earlier graph will do.
