@@ -70,6 +70,9 @@ class Candidates {
     return {(refreshable_ ? kept_.data() : after_.data()) + offset(place), beyond_};
   }
 
+  /// Gives up the candidates after the lists, which take more memory than these; what a refresh starts from stays.
+  void forget_after_lists() { after_ = {}; }
+
   /// Gives the members of a team what each has found for its own places, of which member i has those from begins[i] on: all but the lists,
   void share(const Team& team, std::span<const std::size_t> begins);
   /// and the lists.
