@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kRandomEdgeStream = 0x5245;
 constexpr std::size_t kMostRanks = 4096;  // places of a list that traps are looked for in
-constexpr std::size_t kRandomEdges = 8;   // for the long way: four times as many made walks succeed no more often (docs/results.md)
+constexpr std::size_t kRandomEdges = 8;   // for the long way; more where the success rate must be reached
 
 // For each vertex the points that it is a trap for.
 struct WaysOut {
@@ -32,9 +32,9 @@ struct WaysOut {
 };
 
 // Random vertices for the long way, to be measured later: where they lie, nothing is at hand.
-void draw_random(const BuildTask& task, std::size_t vertex, const Rows& rows, std::vector<std::uint32_t>& ends) {
+void draw_random(const BuildTask& task, std::size_t count, std::size_t vertex, const Rows& rows, std::vector<std::uint32_t>& ends) {
   Random random(task.options.seed, kRandomEdgeStream, vertex);
-  for (std::size_t i = 0; i < kRandomEdges; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     ends.push_back(static_cast<std::uint32_t>(random.below(rows.size())));
     prefetch_row(rows, ends.back());
   }
@@ -143,6 +143,7 @@ EdgeLists make_edges(const BuildTask& task, const OrderedRows& ordered, const Fo
   const WaysOut ways_out(traps, task.size());
   traps = {};
   const Rows rows = ordered.rows();
+  const std::size_t random_edges = task.certifies() ? 4 * kRandomEdges : kRandomEdges;
   EdgeLists edges(task.size(), task.options.max_degree);
   std::atomic<std::uint64_t> computed{0};
   const std::vector<std::size_t> begins = team_shares(task.team, task.size());
@@ -155,12 +156,12 @@ EdgeLists make_edges(const BuildTask& task, const OrderedRows& ordered, const Fo
         std::vector<Edge> candidates;
         PackedPoints::Scratch scratch;
         std::uint64_t some = 0;
-        draw_random(task, own.begin + begin, rows, next);
+        draw_random(task, random_edges, own.begin + begin, rows, next);
         for (std::size_t p = own.begin + begin; p < own.begin + end; ++p) {
           const auto near = forward.of(p), out = ways_out.of(p);
           ends.swap(next);
           next.clear();
-          if (p + 1 < own.begin + end) draw_random(task, p + 1, rows, next);
+          if (p + 1 < own.begin + end) draw_random(task, random_edges, p + 1, rows, next);
           ends.insert(ends.end(), near.begin(), near.end());
           ends.insert(ends.end(), out.begin(), out.end());
           measure(task, p, rows, ends, lengths, candidates);
@@ -186,7 +187,7 @@ EdgeLists make_random_edges(const BuildTask& task, const OrderedRows& ordered) {
     std::vector<Edge> candidates;
     for (std::size_t p = begin; p < end; ++p) {
       ends.clear();
-      draw_random(task, p, rows, ends);
+      draw_random(task, kRandomEdges, p, rows, ends);
       measure(task, p, rows, ends, lengths, candidates);
       put_in_order(p, candidates);
       edges.prune(p, candidates, rows, task.kernels);
