@@ -80,6 +80,7 @@ void Candidates::share_lists(const Team& team, const OrderedRows& ordered, std::
 }
 
 void Candidates::keep(std::size_t place, std::span<const std::uint32_t> candidates) {
+  if (!refreshable_ && after_.empty()) return;  // given up
   std::uint32_t* kept = (refreshable_ ? kept_.data() : after_.data()) + offset(place);
   if (refreshable_) std::copy_n(candidates.begin(), neighbors_, kept - neighbors_);
   const std::size_t count = std::min(beyond_, candidates.size() - neighbors_);

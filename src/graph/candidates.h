@@ -79,6 +79,9 @@ class Candidates {
   /// two are scratch space, the set one of all places.
   void keep_list(std::size_t place, const OrderedRows& ordered, PlaceSet& on_list, std::vector<std::uint32_t>& left);
 
+  /// Gives up the candidates after the lists, which take more memory than these; what a refresh starts from stays.
+  void forget_after_lists() { after_ = {}; }
+
   /// Gives the members of a team what each has found for its own places, of which member i has those from begins[i] on: all but the lists
   /// and what a refresh starts from,
   void share(const Team& team, std::span<const std::size_t> begins);

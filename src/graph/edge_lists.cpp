@@ -49,7 +49,7 @@ std::uint32_t downhill(const EdgeLists& edges, const Rows& rows, std::uint32_t s
   ++computed;
   while (true) {
     const auto mine = edges.of(here);
-    for (const Edge& edge : mine) __builtin_prefetch(rows[edge.end]);
+    for (const Edge& edge : mine) prefetch_row(rows, edge.end);
     std::uint32_t best = here;
     float nearest = distance;
     for (const Edge& edge : mine) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,6 +19,12 @@ struct Edge {
   std::uint32_t end = 0;
   bool operator<(const Edge& other) const { return squared != other.squared ? squared < other.squared : end < other.end; }
 };
+
+/// Has a whole row fetched ahead, up to a kilobyte of it: rows that edges lead to lie anywhere.
+inline void prefetch_row(const Rows& rows, std::size_t row) {
+  constexpr std::size_t kLine = 64 / sizeof(float), kMost = 16 * kLine;
+  for (std::size_t at = 0; at < std::min(rows.dimension(), kMost); at += kLine) __builtin_prefetch(rows[row] + at);
+}
 
 /// The edges of a FANNG while it is being built: at most `max_degree` a vertex, shortest first, none occluded by a shorter one of its
 /// vertex, and at most a quarter of them to copies of the vertex.

@@ -128,8 +128,9 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
   return Listed{std::move(ordered), *std::move(candidates), std::move(packed), std::move(truth)};
 }
 
-EdgeLists make_edges(const BuildTask& task, const Listed& listed, Account& account) {
+EdgeLists make_edges(const BuildTask& task, Listed& listed, Account& account) {
   std::vector<Trap> traps = find_traps(task, listed.ordered, listed.candidates);
+  listed.candidates.forget_after_lists();
   account.end("traps");
   EdgeLists edges = make_edges(task, listed.ordered, listed.candidates.forward, std::move(traps), listed.packed.get(), account.computed());
   account.end("edges");

@@ -31,12 +31,22 @@ struct WaysOut {
   std::vector<std::uint32_t> points;
 };
 
-void add_random(const BuildTask& task, std::size_t count, std::size_t vertex, const Rows& rows, std::vector<Edge>& candidates) {
+// Random vertices for the long way, to be measured later: where they lie, nothing is at hand.
+void draw_random(const BuildTask& task, std::size_t count, std::size_t vertex, const Rows& rows, std::vector<std::uint32_t>& ends) {
   Random random(task.options.seed, kRandomEdgeStream, vertex);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto end = static_cast<std::uint32_t>(random.below(rows.size()));
-    candidates.push_back({task.kernels.squared_distance(rows[vertex], rows[end], rows.dimension()), end});
+    ends.push_back(static_cast<std::uint32_t>(random.below(rows.size())));
+    prefetch_row(rows, ends.back());
   }
+}
+
+// The edges to `ends`, measured.
+void measure(const BuildTask& task, std::size_t vertex, const Rows& rows, std::span<const std::uint32_t> ends, std::vector<float>& lengths,
+             std::vector<Edge>& candidates) {
+  lengths.resize(ends.size());
+  task.kernels.squared_distances(rows[vertex], rows.data(), ends.data(), ends.size(), rows.dimension(), lengths.data());
+  candidates.clear();
+  for (std::size_t i = 0; i < ends.size(); ++i) candidates.push_back({lengths[i], ends[i]});
 }
 
 // Ascending, each once, and without the vertex itself.
@@ -141,20 +151,20 @@ EdgeLists make_edges(const BuildTask& task, const OrderedRows& ordered, const Fo
   parallel_for(
       own.end - own.begin, 512, task.threads(),
       [&](std::size_t begin, std::size_t end, unsigned) {
-        std::vector<std::uint32_t> ends;
+        std::vector<std::uint32_t> ends, next;  // candidates of this vertex, and the random ones of the next
         std::vector<float> lengths;
         std::vector<Edge> candidates;
         PackedPoints::Scratch scratch;
         std::uint64_t some = 0;
+        draw_random(task, random_edges, own.begin + begin, rows, next);
         for (std::size_t p = own.begin + begin; p < own.begin + end; ++p) {
           const auto near = forward.of(p), out = ways_out.of(p);
-          ends.assign(near.begin(), near.end());
+          ends.swap(next);
+          next.clear();
+          if (p + 1 < own.begin + end) draw_random(task, random_edges, p + 1, rows, next);
+          ends.insert(ends.end(), near.begin(), near.end());
           ends.insert(ends.end(), out.begin(), out.end());
-          lengths.resize(ends.size());
-          task.kernels.squared_distances(rows[p], rows.data(), ends.data(), ends.size(), rows.dimension(), lengths.data());
-          candidates.clear();
-          for (std::size_t i = 0; i < ends.size(); ++i) candidates.push_back({lengths[i], ends[i]});
-          add_random(task, random_edges, p, rows, candidates);
+          measure(task, p, rows, ends, lengths, candidates);
           some += candidates.size();
           put_in_order(p, candidates);
           some += packed == nullptr ? edges.prune(p, candidates, rows, task.kernels)
@@ -172,10 +182,13 @@ EdgeLists make_random_edges(const BuildTask& task, const OrderedRows& ordered) {
   const Rows rows = ordered.rows();
   EdgeLists edges(task.size(), task.options.max_degree);
   parallel_for(task.size(), 1024, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
+    std::vector<std::uint32_t> ends;
+    std::vector<float> lengths;
     std::vector<Edge> candidates;
     for (std::size_t p = begin; p < end; ++p) {
-      candidates.clear();
-      add_random(task, kRandomEdges, p, rows, candidates);
+      ends.clear();
+      draw_random(task, kRandomEdges, p, rows, ends);
+      measure(task, p, rows, ends, lengths, candidates);
       put_in_order(p, candidates);
       edges.prune(p, candidates, rows, task.kernels);
     }

@@ -191,6 +191,17 @@ TEST(FanngFromPartitionSlow, IsCertifiedBeyondThirtyTwoThousandRowsWhenAsked) {
   check_success_rate(result, made.rows());
 }
 
+TEST(FanngFromPartitionSlow, IsTheSameCertifiedAtAnyNumberOfThreads) {
+  const MadeRows made = clustered_unit_rows(33000, 16, 300);
+  FanngOptions options{.neighbors = 20, .certify = true, .threads = 1};
+  const FanngResult one = build_fanng(made.rows(), options);
+  options.threads = 3;
+  const FanngResult more = build_fanng(made.rows(), options);
+  EXPECT_TRUE(equal_lists(one.lists, more.lists));
+  EXPECT_TRUE(equal_edges(one.graph, more.graph));
+  EXPECT_EQ(one.stats.success_rate, more.stats.success_rate);
+}
+
 TEST(FanngFromRandomEdges, IsCertifiedAndFindsTheListsBySearching) {
   const MadeRows made = clustered_unit_rows(2000, 32, 30);
   const FanngOptions options{.neighbors = 20, .start = Start::kRandom, .threads = 1};
