@@ -8,6 +8,7 @@
 #include "graph/candidates.h"
 #include "graph/edge_lists.h"
 #include "graph/fanng_parts.h"
+#include "graph/join.h"
 #include "graph/make_edges.h"
 #include "graph/partition_lists.h"
 #include "graph/previous_lists.h"
@@ -78,6 +79,12 @@ Listed list_from_partition(const BuildTask& task, Account& account) {
     account.end("lists");
     for (const Group& group : groups) exchange(task, ordered, group.shares, candidates);
     account.end("exchange");
+    for (const Group& group : groups) {
+      if (!group.joins) continue;
+      join_neighbors(task, ordered, *group.packed, {}, group.shares, candidates.lists, account.computed());
+      if (task.team != nullptr) candidates.share_lists(*task.team, ordered, group.shares);
+      account.end("join");
+    }
     account.stats.recall = truth.recall(candidates.lists);
   } while (account.stats.recall < task.options.recall_target && widen(groups));
   // Points packed about different centres cannot be compared.

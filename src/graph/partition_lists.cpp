@@ -7,6 +7,7 @@
 
 #include "graph/edge_lists.h"
 #include "graph/exact_lists.h"
+#include "graph/join.h"
 #include "graph/recall_sample.h"
 #include "graph/separation.h"
 #include "smartmine/core/parallel.h"
@@ -17,6 +18,11 @@ namespace {
 
 constexpr std::size_t kCalibrationPoints = 512;  // points on which the reach of the search is settled
 constexpr float kMostReach = 4;
+// From so many points on a join costs less than the part of the search that it saves (docs/results.md).
+constexpr std::size_t kJoinedFrom = 1'500'000;
+// What it mends of what is missing after the exchange. Measured: 0.54 to 0.58 of 4 to 12 % of lists of 100 at 1,000,000 x 64, of which it
+// sees the first half; 0.8 of 8 and of 17 % of lists of 50 and 0.9 of 17 % of lists of 10 at 2,000,000.
+double join_mends(std::size_t neighbors) { return neighbors <= Join().entries ? 0.78 : 0.5; }
 
 // The candidates a search left for its i-th query as places, without the query, about in order of distance; their squared distances in
 // packed units are left in `w.keys`.
@@ -102,7 +108,8 @@ float calibrate(const BuildTask& task, const OrderedRows& ordered, const Group& 
   // The exchange that follows mends next to nothing of noise, which is told by how much of it a search looks at. The sample is small: ask
   // for a little more.
   constexpr double kNoise = 0.4;
-  const double missing_allowed = 0.85 * (1 - task.options.recall_target), missing_before = missing_before_exchange(missing_allowed);
+  const double missing_allowed = 0.85 * (1 - task.options.recall_target);
+  const double missing_before = missing_before_exchange(missing_allowed / (group.joins ? 1 - join_mends(task.neighbors()) : 1));
   // What is missing falls about exponentially with the reach: two or three looks settle it.
   float reach = 1.1F, earlier_reach = 0;
   double earlier_log = 0, slope = -8.6;
@@ -172,6 +179,8 @@ void prepare_searches(const BuildTask& task, const OrderedRows& ordered, std::ve
     for (std::size_t& share : group.shares)
       share = group.first +
               (share == group.search->chunks().size() ? group.size() : group.partition.cell_begins[group.search->chunks()[share].first]);
+    // Edges and a refresh want more of a search than the lists.
+    group.joins = group.size() >= kJoinedFrom && !task.makes_edges && !task.options.refreshable;
     group.reach = calibrate(task, ordered, group, computed);
   }
 }

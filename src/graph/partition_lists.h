@@ -18,6 +18,7 @@ struct Group {
   std::unique_ptr<PackedPoints> packed;  ///< Of a large one,
   std::unique_ptr<CellSearch> search;    ///< which looks into cells
   float reach = 0;                       ///< as far as this.
+  bool joins = false;                    ///< Its points look at the lists of their neighbours, and are searched less for it.
   std::vector<std::size_t> shares;       ///< Places where those begin that each member of a team lists, and the last end.
   std::size_t size() const { return last - first; }
 };

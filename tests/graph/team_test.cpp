@@ -4,15 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <barrier>
-#include <cstring>
-#include <optional>
-#include <thread>
 #include <vector>
 
 #include "graph/fanng_parts.h"
 #include "graph/made_rows.h"
 #include "graph/partition.h"
+#include "graph/together.h"
 #include "smartmine/graph/exact_knn.h"
 
 namespace smartmine {
@@ -21,43 +18,7 @@ namespace {
 using test::clouds_of_rows;
 using test::clustered_unit_rows;
 using test::MadeRows;
-
-/// Threads that hand each other their parts of an array.
-class Together {
- public:
-  explicit Together(std::size_t size) : arrays_(size), all_here_(static_cast<std::ptrdiff_t>(size)) {}
-
-  /// What each member gets from `work`.
-  template <class Work>
-  auto run(const Work& work) {
-    std::vector<std::optional<decltype(work(std::declval<const Team*>()))>> results(arrays_.size());
-    std::vector<std::thread> threads;
-    for (std::size_t member = 0; member < arrays_.size(); ++member)
-      threads.emplace_back([&, member] {
-        const Team team{.member = member, .size = arrays_.size(), .gather = [&, member](auto... what) { gather(member, what...); }};
-        results[member].emplace(work(&team));
-      });
-    for (std::thread& thread : threads) thread.join();
-    return results;
-  }
-  std::size_t gathers() const { return gathers_; }
-
- private:
-  void gather(std::size_t member, void* all, std::size_t row_bytes, std::span<const std::size_t> begins) {
-    arrays_[member] = static_cast<char*>(all);
-    all_here_.arrive_and_wait();
-    for (std::size_t other = 0; other < arrays_.size(); ++other)
-      if (other != member)
-        std::memcpy(arrays_[member] + begins[other] * row_bytes, arrays_[other] + begins[other] * row_bytes,
-                    (begins[other + 1] - begins[other]) * row_bytes);
-    if (member == 0) ++gathers_;
-    all_here_.arrive_and_wait();
-  }
-
-  std::vector<char*> arrays_;
-  std::barrier<> all_here_;
-  std::size_t gathers_ = 0;
-};
+using test::Together;
 
 template <class Values>
 std::vector<typename Values::value_type> copy_of(const Values& values) {
