@@ -62,6 +62,22 @@ void exchange(const BuildTask& task, const OrderedRows& ordered, const std::vect
   if (task.team != nullptr) candidates.share_lists(*task.team, ordered, shares);
 }
 
+// Joins the groups that were searched less for it, and once more with twice the helpers if the recall is not reached: another search takes
+// longer.
+void join(const BuildTask& task, const OrderedRows& ordered, const std::vector<Group>& groups, const RecallSample& truth,
+          Candidates& candidates, Account& account) {
+  if (std::none_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; })) return;
+  for (Join how; how.helpers <= how.entries && account.stats.recall < task.options.recall_target; how.helpers *= 2) {
+    for (const Group& group : groups) {
+      if (!group.joins) continue;
+      join_neighbors(task, ordered, *group.packed, how, group.shares, candidates.lists, account.computed());
+      if (task.team != nullptr) candidates.share_lists(*task.team, ordered, group.shares);
+    }
+    account.stats.recall = truth.recall(candidates.lists);
+    account.end("join");
+  }
+}
+
 Listed list_from_partition(const BuildTask& task, Account& account) {
   auto [ordered, groups] = group_rows(task, account.computed());
   account.end("partition");
@@ -79,13 +95,8 @@ Listed list_from_partition(const BuildTask& task, Account& account) {
     account.end("lists");
     for (const Group& group : groups) exchange(task, ordered, group.shares, candidates);
     account.end("exchange");
-    for (const Group& group : groups) {
-      if (!group.joins) continue;
-      join_neighbors(task, ordered, *group.packed, {}, group.shares, candidates.lists, account.computed());
-      if (task.team != nullptr) candidates.share_lists(*task.team, ordered, group.shares);
-      account.end("join");
-    }
     account.stats.recall = truth.recall(candidates.lists);
+    join(task, ordered, groups, truth, candidates, account);
   } while (account.stats.recall < task.options.recall_target && widen(groups));
   // Points packed about different centres cannot be compared.
   std::unique_ptr<PackedPoints> packed = groups.size() == 1 ? std::move(groups[0].packed) : nullptr;

@@ -18,11 +18,9 @@ namespace {
 
 constexpr std::size_t kCalibrationPoints = 512;  // points on which the reach of the search is settled
 constexpr float kMostReach = 4;
-// From so many points on a join costs less than the part of the search that it saves (docs/results.md).
-constexpr std::size_t kJoinedFrom = 1'500'000;
-// What it mends of what is missing after the exchange. Measured: 0.54 to 0.58 of 4 to 12 % of lists of 100 at 1,000,000 x 64, of which it
-// sees the first half; 0.8 of 8 and of 17 % of lists of 50 and 0.9 of 17 % of lists of 10 at 2,000,000.
-double join_mends(std::size_t neighbors) { return neighbors <= Join().entries ? 0.78 : 0.5; }
+// What a join mends of what is missing after the exchange. Measured: 0.54 to 0.58 of 4 to 12 % of lists of 100 at 1,000,000 x 64, of which
+// it sees the first half; 0.8 of 8 and of 17 % of lists of 50 and 0.9 of 17 % of lists of 10 at 2,000,000. Of more points it mends less.
+double join_mends(std::size_t neighbors) { return neighbors <= Join().entries ? 0.7 : 0.45; }
 
 // The candidates a search left for its i-th query as places, without the query, about in order of distance; their squared distances in
 // packed units are left in `w.keys`.
@@ -180,7 +178,7 @@ void prepare_searches(const BuildTask& task, const OrderedRows& ordered, std::ve
       share = group.first +
               (share == group.search->chunks().size() ? group.size() : group.partition.cell_begins[group.search->chunks()[share].first]);
     // Edges and a refresh want more of a search than the lists.
-    group.joins = group.size() >= kJoinedFrom && !task.makes_edges && !task.options.refreshable;
+    group.joins = group.size() >= task.options.joined_from && !task.makes_edges && !task.options.refreshable;
     group.reach = calibrate(task, ordered, group, computed);
   }
 }

@@ -41,6 +41,9 @@ struct FanngOptions {
   unsigned threads = 0;               ///< 0: all cores. Never changes the result.
   std::size_t recall_sample = 1000;   ///< Points whose lists are compared with exact search. At least 1.
   bool refreshable = false;           ///< Keep in the graph what Start::kPrevious begins with: twice as many candidates a point.
+  /// From so many points on lists alone come from a shorter search and a look at the neighbours' lists. Before that it costs more than it
+  /// saves (docs/results.md).
+  std::size_t joined_from = 1'500'000;
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
 };
