@@ -13,7 +13,7 @@ class Sketches {
  public:
   Sketches(const OrderedRows& ordered, const Candidates& candidates, unsigned threads, const Team* team,
            std::span<const std::size_t> begins)
-      : first_(begins.front()), size_(begins.back() - first_), words_(size_ * kWords, 0), radii_(size_) {
+      : first_(begins.front()), words_((begins.back() - first_) * kWords, 0), radii_(begins.back() - first_) {
     std::vector<std::size_t> rows(begins.begin(), begins.end());
     for (std::size_t& row : rows) row -= first_;
     const TeamShare own = own_share(team, rows);
@@ -21,29 +21,27 @@ class Sketches {
       std::vector<std::uint32_t> scratch;
       for (std::size_t row = own.begin + begin; row < own.begin + end; ++row) {
         radii_[row] = candidates.lists.distances(ordered.point(first_ + row)).back();
-        std::uint64_t words[kWords] = {};
-        for (const std::uint32_t place : candidates.listed(first_ + row, ordered, scratch)) words[word_of(place)] |= bit_of(place);
-        for (std::size_t w = 0; w < kWords; ++w) words_[w * size_ + row] = words[w];
+        for (const std::uint32_t place : candidates.listed(first_ + row, ordered, scratch)) {
+          const std::uint32_t bit = bit_of(place);
+          words_[row * kWords + bit / 64] |= std::uint64_t{1} << (bit % 64);
+        }
       }
     });
     if (team == nullptr) return;
-    for (std::size_t w = 0; w < kWords; ++w) team->gather(words_.data() + w * size_, sizeof(std::uint64_t), rows);
+    team->gather(words_.data(), kWords * sizeof(std::uint64_t), rows);
     team->gather(radii_.data(), sizeof(float), rows);
   }
 
-  // Of places next to each other the bits are in the same word of all sketches, and these words stand side by side.
-  const std::uint64_t* words_about(std::size_t place) const { return words_.data() + word_of(place) * size_; }
-  static std::uint64_t bit_of(std::size_t place) { return std::uint64_t{1} << (place % 64); }
-  bool wants(std::size_t place, const std::uint64_t* words, std::uint64_t bit, float squared) const {
-    return (static_cast<unsigned>(squared < radii_[place - first_]) & static_cast<unsigned>((words[place - first_] & bit) == 0)) != 0;
+  static std::uint32_t bit_of(std::uint32_t place) { return (place * 0x9e3779b1U) >> 22; }
+  void prefetch(std::size_t place, std::uint32_t bit) const { __builtin_prefetch(&words_[(place - first_) * kWords + bit / 64]); }
+  bool wants(std::size_t place, std::uint32_t bit, float squared) const {
+    return squared < radii_[place - first_] && (words_[(place - first_) * kWords + bit / 64] >> (bit % 64) & 1) == 0;
   }
 
  private:
   static constexpr std::size_t kWords = 16;  // 1,024 bits, of which a list of a hundred sets a tenth
-  static std::size_t word_of(std::size_t place) { return place / 64 % kWords; }
   std::size_t first_;
-  std::size_t size_;
-  std::vector<std::uint64_t> words_;  // the first of all sketches, then the second, ...
+  std::vector<std::uint64_t> words_;
   std::vector<float> radii_;
 };
 
@@ -64,10 +62,10 @@ std::vector<std::vector<Offer>> make_offers(const OrderedRows& ordered, const Ca
     for (std::size_t p = own.begin + begin; p < own.begin + end; ++p) {
       const auto places = candidates.listed(p, ordered, scratch);
       const auto distances = candidates.lists.distances(ordered.point(p));
-      const std::uint64_t* words = sketches.words_about(p);
-      const std::uint64_t bit = Sketches::bit_of(p);
+      const std::uint32_t bit = Sketches::bit_of(static_cast<std::uint32_t>(p));
+      for (const std::uint32_t place : places) sketches.prefetch(place, bit);
       for (std::size_t j = 0; j < places.size(); ++j)
-        if (sketches.wants(places[j], words, bit, distances[j])) offers.push_back({places[j], ordered.point(p), distances[j]});
+        if (sketches.wants(places[j], bit, distances[j])) offers.push_back({places[j], ordered.point(p), distances[j]});
     }
   });
   return pieces;

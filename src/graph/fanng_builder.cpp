@@ -119,7 +119,7 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
   RecallSample truth = take_sample(task, account);
   account.end("recall");
   // Where lists alone are wanted, what has moved little is looked at little. Edges need more than the lists do.
-  Refresh how;
+  Refresh how = kMostRefresh;
   if (!task.makes_edges) how = choose_refresh(task, previous, ordered, *packed, truth, account.computed());
   account.end("calibration");
   const std::vector<std::size_t> shares = team_shares(task.team, task.size());
@@ -135,8 +135,7 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
     return listed;
   };
   std::optional<Candidates> candidates = list();
-  const bool all_tried = task.makes_edges || (how.helpers == kMostRefresh.helpers && how.exchanges);
-  if (account.stats.recall < task.options.recall_target && !all_tried) {
+  if (account.stats.recall < task.options.recall_target && how != kMostRefresh) {
     how = kMostRefresh;
     candidates.reset();  // not both at once
     candidates = list();

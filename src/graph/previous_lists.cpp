@@ -139,7 +139,7 @@ Refresh choose_refresh(const BuildTask& task, const Fanng& previous, const Order
     const double missing = 1 - recall_with(task, previous, how, ordered, packed, truth, distances);
     how.exchanges = missing > enough;
     if (!how.exchanges) return how;
-    if (missing <= enough_with_exchange && how.helpers < with_exchange.helpers) with_exchange = how;
+    if (missing <= enough_with_exchange && with_exchange == kMostRefresh) with_exchange = how;
   }
   return with_exchange;
 }

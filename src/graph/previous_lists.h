@@ -12,10 +12,11 @@ struct Refresh {
   std::size_t helpers = 3;  ///< Nearest of a point at whose nearest it looks too:
   bool whole_lists = true;  ///< as many as a list is long, or half as many.
   bool exchanges = true;    ///< Whether an exchange follows.
+  bool operator==(const Refresh&) const = default;
 };
 
-/// All that may be tried.
-inline constexpr Refresh kMostRefresh{.helpers = 6};
+/// All that is tried before a partition is.
+inline constexpr Refresh kMostRefresh;
 
 /// The least work with which the sample's lists reach the recall asked for, as far as they tell; all of it if nothing less does.
 Refresh choose_refresh(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
