@@ -69,14 +69,14 @@ export function allSettings(runs: Run[]): SettingRow[] {
 }
 
 // Settings that only some systems use. A value of another system's is of no effect.
-const kMines = /fanng|(smart|neighbor|memory)-batch/;
+const kMines = /fanng|(smart|neighbor|memory)-batch|neighbor-semihard/;
 const kAdapts = /adaptive|smart-batch/;
 const kUsedBy: Record<string, RegExp> = {
   kappa: kMines, neighbors: kMines, index: kMines, 'mined-fraction': kMines, 'nearer-positives': kMines, 'min-negative-rank': kMines, 'kappa-floor': kMines,
-  'duplicate-distance': kMines, 'warmup-epochs': kMines, 'hub-limit': /fanng|smart-batch/, 'kappa-factor': /fanng(-global)?$|^(neighbor|memory)-batch$/,
+  'duplicate-distance': kMines, 'warmup-epochs': kMines, 'hub-limit': /fanng|smart-batch/, 'kappa-factor': /fanng(-global)?$|^((neighbor|memory)-batch|neighbor-semihard)$/,
   'target-error': kAdapts, 'kappa-fit': kAdapts, 'find-kappa': kAdapts, 'global-weight': /global/, 'global-lambda': /global/, 'global-margin': /global/,
   'lifted-margin': /^lifted$/, 'npairs-norm-weight': /^npairs$/, 'clustering-gamma': /^clustering$/, 'pairs-margin': /^hard-pairs$/,
-  'images-per-class': /^(semihard|lifted|clustering|(class|neighbor|memory)-batch.*)$/, margin: /triplet|semihard|smart-batch/,
+  'images-per-class': /^((neighbor-)?semihard|lifted|clustering|(class|neighbor|memory)-batch.*)$/, margin: /triplet|semihard|smart-batch/,
   'multisimilarity-alpha': /-batch/, 'multisimilarity-beta': /-batch/, 'multisimilarity-base': /-batch/, 'memory-neighbors': /^memory/,
   'longer-lists': kMines, 'longest-list': kMines, 'graph-start': kMines, 'success-rate': kMines, target: kAdapts,
 };

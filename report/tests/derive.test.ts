@@ -307,6 +307,7 @@ describe('settings', () => {
     const uses = (system: string, ...names: string[]) => names.map((name) => isUsed(runs({ system })[0], name));
     expect(uses('class-batch', 'kappa', 'neighbors', 'images-per-class', 'multisimilarity-alpha', 'margin')).toEqual([false, false, true, true, false]);
     expect(uses('neighbor-batch', 'kappa', 'neighbors', 'images-per-class', 'multisimilarity-alpha', 'hub-limit', 'target-error')).toEqual([true, true, true, true, false, false]);
+    expect(uses('neighbor-semihard', 'kappa', 'kappa-factor', 'images-per-class', 'margin', 'multisimilarity-alpha')).toEqual([true, true, true, true, false]);
     expect(uses('neighbor-batch-adaptive', 'target-error', 'kappa-factor', 'memory-neighbors')).toEqual([true, false, false]);
     expect(uses('memory-batch', 'memory-neighbors', 'kappa', 'multisimilarity-beta')).toEqual([true, true, true]);
     expect(uses('smart-batch', 'kappa', 'target-error', 'images-per-class', 'kappa-factor')).toEqual([true, true, false, false]);

@@ -150,6 +150,8 @@ void RunConfig::validate() const {
   const SystemTraits* traits = known_traits(system.name);
   if (mining.find_kappa && traits != nullptr && !traits->adaptive)
     throw InvalidArgument(fmt::format("find-kappa is true; {} has no controller to find one, so it must be false", system.name));
+  if (data.turned_classes && traits != nullptr && traits->remembers)
+    throw InvalidArgument(fmt::format("turned-classes is true; what {} remembers is not turned, so it must be false", system.name));
   if (mining.target == "validation" && traits != nullptr && !traits->adaptive)
     throw InvalidArgument(fmt::format("target is 'validation'; {} has no controller to aim, so it must be constant", system.name));
   if (mining.target == "validation" && data.reserved_images == 0.0)

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -98,6 +99,24 @@ void AugmentOptions::validate() const {
   if (!(min_area > 0 && min_area <= max_area))
     throw InvalidArgument(fmt::format("min_area is {}; it must be more than 0 and at most max_area, {}", min_area, max_area));
   if (!(max_aspect >= 1 && max_aspect <= 10)) throw InvalidArgument(fmt::format("max_aspect is {}; it must be from 1 to 10", max_aspect));
+}
+
+torch::Tensor turned(const torch::Tensor& images, std::span<const std::int64_t> quarters) {
+  if (images.dim() != 4 || images.size(1) != images.size(2) || static_cast<std::size_t>(images.size(0)) != quarters.size())
+    throw InvalidArgument(fmt::format("images are [{}], with {} turns; they must be [N, side, side, C] with N turns",
+                                      fmt::join(images.sizes(), ", "), quarters.size()));
+  constexpr std::int64_t kTurns = 4;
+  std::array<std::vector<std::int64_t>, kTurns> places;
+  for (std::size_t i = 0; i < quarters.size(); ++i)
+    places[static_cast<std::size_t>((quarters[i] % kTurns + kTurns) % kTurns)].push_back(static_cast<std::int64_t>(i));
+  torch::Tensor result = images.clone();
+  for (std::int64_t times = 1; times < kTurns; ++times) {
+    const std::vector<std::int64_t>& chosen = places[static_cast<std::size_t>(times)];
+    if (chosen.empty()) continue;
+    const torch::Tensor ids = torch::tensor(chosen, torch::kInt64).to(images.device());
+    result.index_copy_(0, ids, torch::rot90(images.index_select(0, ids), times, {1, 2}));
+  }
+  return result;
 }
 
 Augmenter::Augmenter(const InputFormat& input, const AugmentOptions& options) : input_(input), options_(options) { options_.validate(); }

@@ -10,12 +10,13 @@
 
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
+#include "smartmine/core/random.h"
 #include "train/upload.h"
 
 namespace smartmine {
 namespace {
 
-enum Purpose : std::uint64_t { kDropout = 0x7202, kShardDropout = 0x7204 };
+enum Purpose : std::uint64_t { kDropout = 0x7202, kShardDropout = 0x7204, kTurns = 0x7205 };
 
 /// Labels of a batch, and its items behind them, so that one copy takes both to the device.
 class Labels {
@@ -48,8 +49,16 @@ torch::Tensor embed_part(const Epoch& epoch, EmbeddingModel& model, const Batch&
   std::vector<std::uint64_t> keys(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) keys[i] = batch.first_key + part.begin + i;
   const Network& network = epoch.network;
-  const torch::Tensor images =
-      network.augmenter.training(epoch.data.training.images->get(items), static_cast<std::uint64_t>(epoch.number), keys, network.type);
+  torch::Tensor images = epoch.data.training.images->get(items);
+  if (epoch.config.data.turned_classes) {
+    std::vector<std::uint32_t> classes(items.size());
+    for (std::size_t i = 0; i < items.size(); ++i) classes[i] = epoch.data.labels.class_of(items[i]);
+    // What was chosen for being near upright stays near only if all are turned alike.
+    const bool mined = epoch.system.traits.mines && epoch.number > epoch.config.mining.warmup_epochs.value_or(0);
+    const std::uint64_t seed = epoch_seed(epoch.config.compute.seed, kTurns, epoch.number);
+    images = turned(images, draw_turns(!mined, seed, batch.number, classes));
+  }
+  images = network.augmenter.training(images, static_cast<std::uint64_t>(epoch.number), keys, network.type);
   return epoch.system.traits.unit_norm ? model.forward(images) : model.raw(images);
 }
 
@@ -271,6 +280,13 @@ std::span<const std::uint32_t> own_items(const Epoch& epoch, std::span<const std
     end = std::max(end, part.end);
   }
   return items.subspan(begin, std::max(begin, end) - begin);
+}
+
+std::vector<std::int64_t> draw_turns(bool by_class, std::uint64_t seed, std::size_t batch, std::span<const std::uint32_t> classes) {
+  std::vector<std::int64_t> quarters;
+  quarters.reserve(classes.size());
+  for (const std::uint32_t of : classes) quarters.push_back(static_cast<std::int64_t>(Random(seed, batch, by_class ? of : 0).below(4)));
+  return quarters;
 }
 
 BatchLoss take_gradients(const Epoch& epoch, const Batch& batch) {

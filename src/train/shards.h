@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "smartmine/loss/batch_loss.h"
 #include "train/epoch.h"
@@ -22,6 +23,10 @@ struct Batch {
 /// tree that depends on nothing but their number. So is the mean of what batch norms remember. Which rank passes which shard changes no
 /// bit. With ranks the value is rank 0's, so that all do the same about it. Gradients must not be there before.
 BatchLoss take_gradients(const Epoch& epoch, const Batch& batch);
+
+/// By how many times 90 degrees the images of a batch are turned, 0 to 3: all alike, or all of a class. What is drawn for a class depends
+/// on nothing else in the batch.
+std::vector<std::int64_t> draw_turns(bool by_class, std::uint64_t seed, std::size_t batch, std::span<const std::uint32_t> classes);
 
 /// Those of a batch's images that this rank passes, and so has to have.
 std::span<const std::uint32_t> own_items(const Epoch& epoch, std::span<const std::uint32_t> items);

@@ -24,6 +24,7 @@ const System& find_system(std::string_view name) {
       {find_traits("smart-batch"), smart_plan, triplets_all_pairs},
       {find_traits("class-batch"), classes_plan, all_pairs},
       {find_traits("neighbor-batch"), neighbor_plan, all_pairs},
+      {find_traits("neighbor-semihard"), neighbor_plan, semihard},
       {find_traits("neighbor-batch-adaptive"), neighbor_plan, all_pairs},
       {find_traits("memory-batch"), neighbor_plan, all_pairs},
   };

@@ -58,6 +58,9 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](RunConfig& c) { c.mining.hub_limit = 0.5; }), "hub-limit is 0.5; it must be 0 or from 1 to 1e6");
   EXPECT_EQ(message([](RunConfig& c) { c.mining.duplicate_distance = 5; }), "duplicate-distance is 5; it must be from 0 to 4");
   EXPECT_EQ(message([](RunConfig& c) { c.data.colour_jitter = 2; }), "colour-jitter is 2; it must be from 0 to 1");
+  EXPECT_EQ(message([](RunConfig& c) { c.data.turned_classes = true, c.system.name = "memory-batch"; }),
+            "turned-classes is true; what memory-batch remembers is not turned, so it must be false");
+  EXPECT_EQ(message([](RunConfig& c) { c.data.turned_classes = true, c.system.name = "neighbor-batch"; }), "accepted");
   EXPECT_EQ(message([](RunConfig& c) { c.data.crop = "oval"; }), "crop is 'oval'; it must be one of centre, random, resized");
   EXPECT_EQ(message([](RunConfig& c) { c.data.dataset = "cub200"; }), "data-root is not given; it must say where the images of cub200 are");
   EXPECT_EQ(message([](RunConfig& c) { c.mining.find_kappa = true, c.system.name = "triplet-fanng"; }),
@@ -187,9 +190,10 @@ TEST(Configs, KnowWhatASettingChanges) {
 }
 
 TEST(SystemTraits, AreThoseOfTheCommandLine) {
-  EXPECT_THAT(system_names(), ::testing::ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
-                                                     "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch",
-                                                     "class-batch", "neighbor-batch", "neighbor-batch-adaptive", "memory-batch"));
+  EXPECT_THAT(system_names(),
+              ::testing::ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
+                                     "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch", "class-batch",
+                                     "neighbor-batch", "neighbor-semihard", "neighbor-batch-adaptive", "memory-batch"));
   EXPECT_TRUE(find_traits("smart-batch").adaptive);
   EXPECT_THAT([] { find_traits("magic"); }, ThrowsMessage<InvalidArgument>(HasSubstr("system is 'magic'; it must be one of semihard, ")));
 }

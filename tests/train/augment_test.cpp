@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
 #include "model/cuda/cut_pixel.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/random.h"
+#include "train/shards.h"
 
 namespace smartmine {
 namespace {
@@ -121,6 +123,42 @@ TEST(Augmenter, AWholeResizedImageIsItself) {
   const AugmentOptions options{.crop = Crop::kRandomResized, .min_area = 1, .max_area = 1, .max_aspect = 1, .flip = false};
   const torch::Tensor out = Augmenter(input, options).training(image, 1, Keys{5});
   EXPECT_LT((out.view({-1}) - image.view({-1}).to(torch::kFloat32)).abs().max().item<float>(), 1e-2);
+}
+
+TEST(Turned, ImagesAreTurnedEachByItsOwnNumberOfQuarters) {
+  const torch::Tensor images = torch::arange(6 * 9).to(torch::kUInt8).view({6, 3, 3, 1});
+  const torch::Tensor out = turned(images, std::vector<std::int64_t>{0, 1, 2, 3, 4, 1});
+  const std::vector<std::vector<std::int64_t>> corners = {{0, 2}, {2, 8}, {8, 6}, {6, 0}, {0, 2}, {2, 8}};  // the top ones, before
+  for (std::int64_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(out[i][0][0][0].item<std::int64_t>(), 9 * i + corners[static_cast<std::size_t>(i)][0]) << i;
+    EXPECT_EQ(out[i][0][2][0].item<std::int64_t>(), 9 * i + corners[static_cast<std::size_t>(i)][1]) << i;
+    EXPECT_EQ(out[i][1][1][0].item<std::int64_t>(), 9 * i + 4) << i;
+  }
+  EXPECT_THAT([&] { turned(images, std::vector<std::int64_t>{1}); }, ThrowsMessage<InvalidArgument>(HasSubstr("with 1 turns")));
+  EXPECT_THROW(turned(coordinates(1), std::vector<std::int64_t>{1}), InvalidArgument);
+}
+
+TEST(Turned, BatchesTurnAsAWholeOrClassByClass) {
+  const std::vector<std::uint32_t> classes = {7, 7, 3, 3, 9, 9, 1, 1, 2, 2, 4, 4}, others = {3, 8, 7};
+  std::set<std::int64_t> whole;
+  std::map<std::uint32_t, std::set<std::int64_t>> of_class;
+  std::size_t mixed = 0;
+  for (std::size_t batch = 0; batch < 40; ++batch) {
+    const auto alike = draw_turns(/*by_class=*/false, 5, batch, classes), apart = draw_turns(/*by_class=*/true, 5, batch, classes);
+    EXPECT_EQ(std::set<std::int64_t>(alike.begin(), alike.end()).size(), 1U);
+    whole.insert(alike[0]);
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+      EXPECT_EQ(apart[i], apart[i / 2 * 2]);  // images of a class stay together
+      of_class[classes[i]].insert(apart[i]);
+    }
+    mixed += std::set<std::int64_t>(apart.begin(), apart.end()).size() > 1;
+    const auto again = draw_turns(/*by_class=*/true, 5, batch, others);  // in another shard
+    EXPECT_EQ(again[0], apart[2]);
+    EXPECT_EQ(again[2], apart[0]);
+  }
+  EXPECT_EQ(whole, (std::set<std::int64_t>{0, 1, 2, 3}));
+  for (const auto& [of, turns] : of_class) EXPECT_EQ(turns, (std::set<std::int64_t>{0, 1, 2, 3})) << of;
+  EXPECT_GT(mixed, 35U);
 }
 
 TEST(Augmenter, WhatIsDrawnDependsOnSeedEpochAndKeyAlone) {

@@ -89,8 +89,8 @@ TEST_P(EverySystem, TrainsMeasuresAndKeepsARecord) {
   EXPECT_EQ(run.log()[0].steps, 0);                      // the untrained network
   const bool smart_batch = GetParam() == "smart-batch";  // triplets that are mined, but all pairs in the loss
   const bool triplets = GetParam().starts_with("triplet") || smart_batch;
-  const bool neighbors = GetParam().starts_with("neighbor-batch") || GetParam() == "memory-batch";
-  const bool all_pairs = smart_batch || GetParam() == "class-batch" || neighbors;
+  const bool neighbors = GetParam().starts_with("neighbor-") || GetParam() == "memory-batch";
+  const bool all_pairs = smart_batch || GetParam() == "class-batch" || (neighbors && GetParam() != "neighbor-semihard");
   const bool mines = GetParam().find("fanng") != std::string::npos || smart_batch || neighbors;
   for (const EpochRecord& record : run.log()) {
     ASSERT_TRUE(record.metrics);
@@ -150,10 +150,28 @@ INSTANTIATE_TEST_SUITE_P(Names, EverySystem, ::testing::ValuesIn(system_names())
   return letters;
 });
 
+TEST_F(Training, TurnedClassesChangeTheRunAndTheSameWayTwice) {
+  config_.system.name = "neighbor-semihard";
+  config_.mining.kappa = 1;
+  config_.data.crop = "centre";
+  config_.data.flip = "off";
+  std::set<std::string> different;
+  for (const std::int64_t drawn : {0, 4}) {  // all epochs mined, or none
+    config_.mining.warmup_epochs = drawn;
+    for (const char* const run : {"straight", "turned", "again"}) {
+      config_.data.turned_classes = std::string(run) != "straight";
+      RunDirectory directory = new_run(fmt::format("{}{}", run, drawn));
+      Trainer(config_, directory).run();
+      different.insert(model_bytes(fmt::format("{}{}", run, drawn)));
+    }
+  }
+  EXPECT_EQ(different.size(), 4U);
+}
+
 TEST(Systems, AreThoseOfTheCommandLine) {
   EXPECT_THAT(system_names(), ElementsAre("semihard", "lifted", "npairs", "clustering", "triplet-global", "triplet-fanng",
                                           "triplet-fanng-global", "triplet-fanng-global-adaptive", "hard-pairs", "smart-batch",
-                                          "class-batch", "neighbor-batch", "neighbor-batch-adaptive", "memory-batch"));
+                                          "class-batch", "neighbor-batch", "neighbor-semihard", "neighbor-batch-adaptive", "memory-batch"));
   EXPECT_THAT([] { find_system("magic"); }, ThrowsMessage<InvalidArgument>(HasSubstr("system is 'magic'; it must be one of semihard, ")));
 }
 

@@ -29,8 +29,9 @@ struct DataOptions {
   std::string crop = "random";          ///< centre, random or resized.
   double min_area = 0.3;                ///< Of resized crops.
   double max_aspect = 4.0 / 3;
-  std::string flip = "auto";  ///< on, off; auto: off for characters.
-  double colour_jitter = 0;   ///< Brightness, contrast and saturation of training images each times a factor from 1 - this to 1 + this.
+  std::string flip = "auto";    ///< on, off; auto: off for characters.
+  bool turned_classes = false;  ///< As if every training class were four, turned by 0, 90, 180 and 270 degrees.
+  double colour_jitter = 0;     ///< Brightness, contrast and saturation of training images each times a factor from 1 - this to 1 + this.
   void validate() const;
 };
 

@@ -37,6 +37,7 @@ void visit_picture_settings(Options& o, const Visit& visit) {
   visit(Setting{"flip", "on, off or auto: mirror every other training image; auto: unless they are characters",
                 Range::one_of({"auto", "on", "off"})},
         o.flip);
+  visit(Setting{"turned-classes", "Training classes turned by 90, 180 and 270 degrees are classes of their own"}, o.turned_classes);
   visit(Setting{"colour-jitter", "Brightness, contrast and saturation of training images change by up to this share; 0: not",
                 Range::from(0, 1)},
         o.colour_jitter);

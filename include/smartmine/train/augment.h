@@ -30,6 +30,10 @@ struct AugmentOptions {
   void validate() const;
 };
 
+/// Images [N, side, side, C], each turned counterclockwise by its number of `quarters`, times 90 degrees. Throws InvalidArgument if they
+/// are no squares or there are not as many quarters.
+torch::Tensor turned(const torch::Tensor& images, std::span<const std::int64_t> quarters);
+
 /// Makes what a network eats of batches of decoded images, on the device the batch is on and in a few operations for the whole of it.
 /// Immutable; concurrent use is safe. Results depend on the images and the keys alone.
 class Augmenter {
