@@ -105,24 +105,22 @@ TEST(Join, IsTheSameAtAnyNumberOfThreadsAndByTeams) {
 }
 
 TEST(Join, BringsASearchOfShorterReachToTheRecallAskedFor) {
-  const MadeRows made = clustered_unit_rows(12000, 32, 300);
-  for (const std::size_t neighbors : {10U, 60U}) {
-    FanngOptions options{.neighbors = neighbors, .for_search = false, .threads = 1};
-    const FanngResult searched = build_fanng(made.rows(), options);
-    options.joined_from = 0;
-    const FanngResult joined = build_fanng(made.rows(), options);
-    EXPECT_EQ(searched.stats.stage_seconds.count("join"), 0U);
-    EXPECT_EQ(joined.stats.stage_seconds.count("join"), 1U);
-    EXPECT_GE(joined.stats.recall, 0.98);
-    EXPECT_GE(recall_of(joined.lists, made.rows(), 500), 0.975);
-    EXPECT_EQ(fault_of(joined.lists, made.rows()), "");
-    options.threads = 3;
-    EXPECT_TRUE(equal_lists(joined.lists, build_fanng(made.rows(), options).lists));
-    options.threads = 1;
-    for (const auto& result : Together(2).run([&](const Team* team) { return build_fanng(made.rows(), options, nullptr, {}, team); })) {
-      EXPECT_TRUE(equal_lists(joined.lists, result->lists));
-      EXPECT_EQ(joined.stats.distance_computations, result->stats.distance_computations);
-    }
+  const MadeRows made = clustered_unit_rows(30000, 64, 1000);
+  FanngOptions options{.neighbors = 60, .recall_target = 0.99, .for_search = false, .threads = 1};
+  const FanngResult searched = build_fanng(made.rows(), options);
+  EXPECT_EQ(searched.stats.stage_seconds.count("join"), 0U);
+  options.joined_from = 0;
+  const FanngResult joined = build_fanng(made.rows(), options);
+  EXPECT_EQ(joined.stats.stage_seconds.count("join"), 1U);
+  EXPECT_GE(joined.stats.recall, 0.99);
+  EXPECT_GE(recall_of(joined.lists, made.rows(), 500), 0.985);
+  EXPECT_EQ(fault_of(joined.lists, made.rows()), "");
+  options.threads = 3;
+  EXPECT_TRUE(equal_lists(joined.lists, build_fanng(made.rows(), options).lists));
+  options.threads = 1;
+  for (const auto& result : Together(2).run([&](const Team* team) { return build_fanng(made.rows(), options, nullptr, {}, team); })) {
+    EXPECT_TRUE(equal_lists(joined.lists, result->lists));
+    EXPECT_EQ(joined.stats.distance_computations, result->stats.distance_computations);
   }
 }
 
