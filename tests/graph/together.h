@@ -38,9 +38,8 @@ class Together {
     arrays_[member] = static_cast<char*>(all);
     all_here_.arrive_and_wait();
     for (std::size_t other = 0; other < arrays_.size(); ++other)
-      if (other != member)
-        std::memcpy(arrays_[member] + begins[other] * row_bytes, arrays_[other] + begins[other] * row_bytes,
-                    (begins[other + 1] - begins[other]) * row_bytes);
+      if (const std::size_t bytes = (begins[other + 1] - begins[other]) * row_bytes; other != member && bytes > 0)
+        std::memcpy(arrays_[member] + begins[other] * row_bytes, arrays_[other] + begins[other] * row_bytes, bytes);
     if (member == 0) ++gathers_;
     all_here_.arrive_and_wait();
   }
