@@ -15,10 +15,14 @@
 
 #include <array>
 #include <chrono>
+#include <condition_variable>
+#include <csignal>
 #include <cstring>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <thread>
 // LibTorch's own headers are not free of what we warn about.
 #pragma GCC diagnostic push
@@ -69,6 +73,7 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kLook{20};              // between two looks into the store
 constexpr Milliseconds kStoreAnswers{2000};    // a store that takes longer, once all have met, is not there
+constexpr Milliseconds kListen{500};           // between two looks of a rank that waits for another
 constexpr const char* kPrefix = "smartmine/";  // of our keys in a store that others may use
 constexpr const char* kFailure = "failure";    // the key under which the first reason to end stands
 
@@ -180,6 +185,53 @@ class Board {
   Milliseconds patience_ = kStoreAnswers;
 };
 
+/// Ends the wait for a rank when somebody has written down a reason to end: the one waited for may have to wait as well.
+class Watcher {
+ public:
+  explicit Watcher(const Board& board) : thread_([this, board](const std::stop_token& stop) { watch(board, stop); }) {}
+
+  /// False: the wait was ended. Throws what the work throws.
+  bool wait(const c10::intrusive_ptr<c10d::Work>& work, Milliseconds timeout) {
+    set(work);
+    try {
+      const bool done = work->wait(timeout);
+      set({});
+      return done;
+    } catch (...) {
+      set({});
+      throw;
+    }
+  }
+
+ private:
+  void set(c10::intrusive_ptr<c10d::Work> work) {
+    const std::lock_guard lock(mutex_);
+    work_ = std::move(work);
+    ++waits_;
+  }
+  void watch(const Board& board, const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    std::uint64_t last = 0;
+    while (!stop.stop_requested()) {
+      changed_.wait_for(lock, stop, kListen, [] { return false; });
+      // One wait that lasts from one look to the next is worth a question; steps that go on never ask.
+      const bool lasts = work_ && waits_ == last;
+      last = waits_;
+      if (!lasts) continue;
+      lock.unlock();
+      const bool ends = board.failure().has_value();
+      lock.lock();
+      if (ends && work_) work_->abort();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  c10::intrusive_ptr<c10d::Work> work_;  // what is waited for now
+  std::uint64_t waits_ = 0;
+  std::jthread thread_;  // the last: it uses what is above
+};
+
 /// The address of this host on the way to another: what peers can reach it by.
 std::string own_address(const std::string& target, std::uint16_t port) {
   addrinfo hints{};
@@ -229,6 +281,15 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankWorld& world) {
                                 world.timeout_seconds));
 }
 
+/// A rank that is gone is told by an error, not by the signal that Gloo's writes to a closed connection raise. Python does the same.
+void ignore_broken_pipes() {
+  struct sigaction now {};
+  if (sigaction(SIGPIPE, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL) {
+    now.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &now, nullptr);
+  }
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
@@ -252,6 +313,7 @@ struct Ranks::Link::State {
   bool failed = false;
   bool twice = false;  // another process is this rank as well
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+  std::optional<Watcher> watcher;
 
   bool hosts_store() const { return world.rank == 0 && !world.store_elsewhere; }
   Milliseconds timeout() const { return milliseconds(world.timeout_seconds); }
@@ -350,10 +412,11 @@ void Ranks::Link::State::lost(int peer, const std::string& error) {
 
 void Ranks::Link::State::wait(const c10::intrusive_ptr<c10d::Work>& work, int peer) {
   try {
-    work->wait(timeout());
+    if (watcher->wait(work, timeout())) return;
   } catch (const std::exception& error) {
     lost(peer, error.what());
   }
+  lost(peer, "");  // which finds the reason that the wait was ended for
 }
 
 /// Makes sure that what listens there is a store.
@@ -439,6 +502,7 @@ void Ranks::Link::State::cannot_join(const std::string& error) {
 }
 
 Ranks::Link::Link(const RankWorld& world) {
+  ignore_broken_pipes();
   const auto end_of_wait = Clock::now() + milliseconds(world.timeout_seconds);
   state_ = std::make_unique<State>(world, Board(open_store(world), world.attempt));
   try {
@@ -447,6 +511,7 @@ Ranks::Link::Link(const RankWorld& world) {
     state_->board.set_patience(kStoreAnswers);
     state_->compare_hellos();
     state_->connect();
+    state_->watcher.emplace(state_->board);
   } catch (const StoreIsSilent& error) {
     state_->cannot_join(error.what());
   } catch (const RankFailure&) {

@@ -231,22 +231,21 @@ TEST_F(RanksOfTheProgram, AllNameRankZeroWhenItDies) {
 TEST_F(RanksOfTheProgram, OneThatLooksUpLateHearsWhyAllEnded) {
   const int port = free_port();
   std::vector<std::unique_ptr<Process>> all;
-  for (const int rank : {0, 1, 2}) all.push_back(start_rank(rank, 3, port, "run", {"--epochs", "4000", "--rank-timeout", "20"}));
+  for (const int rank : {0, 1, 2}) all.push_back(start_rank(rank, 3, port, "run", {"--epochs", "4000", "--rank-timeout", "60"}));
   ASSERT_TRUE(has_checkpoint("run", *all[0]));
   all[2]->send(SIGSTOP);  // as if it had much to do
   all[1]->send(SIGKILL);
   std::this_thread::sleep_for(std::chrono::seconds(5));
   all[2]->send(SIGCONT);
+  const auto begin = Clock::now();
   for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {
     const Outcome outcome = all[rank]->wait();
     EXPECT_EQ(outcome.status, 1);
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    // If rank 2 was waiting for rank 0 and not for rank 1, it hears nothing before its time is up, for rank 0 keeps its connections.
-    if (rank == 2 && outcome.err.find("rank 1 is gone") == std::string::npos)
-      EXPECT_THAT(outcome.err, HasSubstr("rank 0 has not answered for 20 s"));
-    else
-      EXPECT_THAT(outcome.err, HasSubstr("rank 1 is gone"));
+    // Rank 2 as well, though it may have been waiting for rank 0, which keeps its connections until all have heard.
+    EXPECT_THAT(outcome.err, HasSubstr("rank 1 is gone"));
   }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(50));
 }
 
 TEST_F(RanksOfTheProgram, ASignalEndsAllThoughOneStandsStill) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -152,6 +153,27 @@ TEST_F(RanksTogether, SayWhyOneFailed) {
   };
   const Messages messages = run(3, work, 3);  // a process that ends closes its connections, a thread does not
   EXPECT_THAT(messages, ElementsAre("rank 1 ended: the disk is full", "the disk is full", "rank 1 ended: the disk is full"));
+}
+
+TEST_F(RanksTogether, DoNotWaitForOneThatWaitsWhenAnotherHasFailed) {
+  const auto begin = Clock::now();
+  const Messages messages = run(
+      3,
+      [](const std::shared_ptr<Ranks>& ranks) {
+        if (ranks->rank() == 1) throw IoError("the disk is full");
+        int value = 0;
+        ranks->receive(&value, sizeof value, 2 - ranks->rank());  // ranks 0 and 2 wait for each other, and rank 1 keeps its connections
+      },
+      60);
+  EXPECT_THAT(messages, ElementsAre("rank 1 ended: the disk is full", "the disk is full", "rank 1 ended: the disk is full"));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(40));
+}
+
+TEST_F(RanksTogether, AreNotEndedByTheSignalOfAClosedConnection) {
+  run(2, [](const std::shared_ptr<Ranks>& ranks) { ranks->gather("here"); });
+  struct sigaction now {};
+  ASSERT_EQ(sigaction(SIGPIPE, nullptr, &now), 0);
+  EXPECT_EQ(now.sa_handler, SIG_IGN);
 }
 
 TEST_F(RanksTogether, AllStopWhenOneIsAskedTo) {

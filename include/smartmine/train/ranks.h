@@ -57,7 +57,8 @@ class Ranks {
   /// Whether this library was built with them.
   static bool available();
 
-  /// Waits until all are there. Throws RankFailure saying who is missing, came twice or is another version, InvalidArgument.
+  /// Waits until all are there. Throws RankFailure saying who is missing, came twice or is another version, InvalidArgument. From here on
+  /// the process ignores SIGPIPE, unless it has a handler for it.
   static std::shared_ptr<Ranks> join(const RankWorld& world);
   ~Ranks();
   Ranks(const Ranks&) = delete;
