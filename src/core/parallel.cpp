@@ -29,6 +29,7 @@ void parallel_for(std::size_t count, std::size_t grain, unsigned threads, const 
   std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> finished{0};
   std::atomic<bool> stop{false};
+  bool reported = false;  // by the calling thread, which alone reads and writes it
   std::exception_ptr failure;
   std::mutex failure_mutex;
 
@@ -41,7 +42,9 @@ void parallel_for(std::size_t count, std::size_t grain, unsigned threads, const 
         const std::size_t end = std::min(count, begin + grain);
         work(begin, end, worker);
         const std::size_t done = finished.fetch_add(end - begin, std::memory_order_relaxed) + (end - begin);
-        if (worker == 0 && progress) report(progress, stage, done, count);
+        if (worker != 0 || !progress) continue;
+        reported = true;
+        report(progress, stage, done, count);
       }
     } catch (...) {
       const std::lock_guard<std::mutex> lock(failure_mutex);
@@ -60,6 +63,8 @@ void parallel_for(std::size_t count, std::size_t grain, unsigned threads, const 
   run(0);
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);
+  // The others may have taken all the work before the calling thread came to run; whoever wants to stop is asked all the same.
+  if (progress && !reported) report(progress, stage, count, count);
 }
 
 }  // namespace smartmine

@@ -98,6 +98,11 @@ TEST(ParallelFor, ACallbackThatReturnsFalseCancels) {
   }
 }
 
+TEST(ParallelFor, AsksWhetherToStopThoughTheOthersDidAllTheWork) {
+  for (int trial = 0; trial < 500; ++trial)
+    EXPECT_THROW(parallel_for(2, 1, 2, [](std::size_t, std::size_t, unsigned) {}, [](const ProgressEvent&) { return false; }), Cancelled);
+}
+
 TEST(ParallelFor, DoesTheWorkWithFewerThreadsWhereTheSystemGivesNoMore) {
   // In a child process, because an account given up and a limit once set stay.
   const pid_t child = ::fork();
