@@ -31,7 +31,8 @@ struct BuildTask {
     if (!certifies()) return 0;
     // Measured (docs/results.md): with fewer, traverse-add would have to add so many edges that it takes longer.
     if (size() <= kCertifiedUnasked) return 300;
-    return size() <= 5 * kCertifiedUnasked ? 450 : 1000;
+    if (size() <= 2 * kCertifiedUnasked) return 600;
+    return size() <= 5 * kCertifiedUnasked ? 800 : 1000;
   }
   /// Candidates measured in full: the list, the point itself, and some for what packing blurs.
   std::size_t scanned() const { return std::min(size(), neighbors() + 9 + neighbors() / 8); }

@@ -1,6 +1,7 @@
 #include "graph/edge_lists.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "smartmine/core/parallel.h"
@@ -11,8 +12,52 @@ namespace smartmine {
 namespace {
 
 constexpr std::uint64_t kPairStream = 0x7472;
-// Fresh pairs looked at before a success rate is believed: enough to certify 98 % when the true rate is 98.6 %.
-constexpr std::size_t kWindow = 3000;
+// Fresh pairs of a trial, at least, and most of them unless all pairs before have arrived. The least certify 98 % when the true rate is
+// 98.6 %.
+constexpr std::size_t kLeastPairs = 3000;
+constexpr std::size_t kMostPairs = 12'000;
+constexpr double kDoubt = 0.05;  // the chance that a rate is certified that is not reached, over all trials of a build
+
+// Trials get less and less of the doubt: a half, a sixth, a twelfth, ... which add up to one.
+double deviations_of_trial(std::size_t trial) {
+  const auto t = static_cast<double>(trial);
+  return deviations_of_tail(kDoubt / (t * (t + 1)));
+}
+
+// How many fresh pairs would likely pass a trial, if `rate` is about right; 0: more than it is worth.
+std::size_t pairs_to_pass(double rate, double target, double deviations, std::size_t most) {
+  for (std::size_t pairs = kLeastPairs; pairs <= most; pairs += pairs / 4) {
+    const auto n = static_cast<double>(pairs);
+    // One deviation more than must be passed, for the luck of the draw.
+    if (lower_bound_of_share(rate * n, n, deviations + 1) >= target) return pairs;
+  }
+  return 0;
+}
+
+// Whether to mend whole targets. It takes as long as some batches, so it must have shown that it helps.
+class WholeTargets {
+ public:
+  explicit WholeTargets(const TraverseOptions& options) : worth_(options.whole_targets), below_(1 - kFar * (1 - options.target)) {}
+
+  bool next(double rate) {
+    if (!worth_ || rate >= below_) return false;
+    if (rounds_ == 0) failing_ = 1 - rate;
+    if (rounds_++ < kTrial) return true;
+    worth_ = 1 - rate < kHelps * failing_;
+    rounds_ = 0;
+    return worth_ && next(rate);
+  }
+
+ private:
+  static constexpr double kFar = 1.3;    // times as many failures as are allowed: with fewer it is quicker to mend single walks
+  static constexpr int kTrial = 8;       // rounds
+  static constexpr double kHelps = 0.8;  // of the failures may be left after them
+
+  bool worth_;
+  double below_;
+  int rounds_ = 0;
+  double failing_ = 0;
+};
 
 }  // namespace
 
@@ -66,29 +111,74 @@ std::uint32_t downhill(const EdgeLists& edges, const Rows& rows, std::uint32_t s
   }
 }
 
-double lower_bound_95(std::size_t hits, std::size_t tries) {
-  if (tries == 0) return 0;
-  constexpr double kZ = 1.6448536269514722;  // one-sided 95 %
-  const auto n = static_cast<double>(tries);
-  const double share = static_cast<double>(hits) / n;
-  const double middle = share + kZ * kZ / (2 * n);
-  const double spread = kZ * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
-  return std::max(0.0, (middle - spread) / (1 + kZ * kZ / n));
+double deviations_of_tail(double tail) {
+  double low = 0, high = 40;
+  while (high - low > 1e-9) {
+    const double middle = (low + high) / 2;
+    (std::erfc(middle / std::sqrt(2.0)) / 2 > tail ? low : high) = middle;
+  }
+  return high;
+}
+
+double lower_bound_of_share(double hits, double tries, double deviations) {
+  if (!(tries > 0)) return 0;
+  const double share = hits / tries, z = deviations;
+  const double middle = share + z * z / (2 * tries);
+  const double spread = z * std::sqrt(share * (1 - share) / tries + z * z / (4 * tries * tries));
+  return std::max(0.0, (middle - spread) / (1 + z * z / tries));
+}
+
+std::uint64_t add_all_towards(std::span<const std::uint32_t> targets, EdgeLists& edges, const Rows& rows, unsigned threads,
+                              const kernels::Kernels& kernels) {
+  constexpr std::size_t kTogether = 16;  // distances to so many fill a cache line
+  constexpr std::size_t kPiece = 256;
+  struct Lacking {
+    std::uint32_t vertex;
+    Edge edge;
+  };
+  const std::size_t vertices = edges.vertices();
+  std::vector<std::array<float, kTogether>> squared(vertices);
+  std::vector<std::vector<Lacking>> lacking((vertices + kPiece - 1) / kPiece);
+  std::uint64_t added = 0;
+  for (std::size_t first = 0; first < targets.size(); first += kTogether) {
+    const auto some = targets.subspan(first, std::min(kTogether, targets.size() - first));
+    parallel_for(vertices, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      for (std::size_t v = begin; v < end; ++v)
+        kernels.squared_distances(rows[v], rows.data(), some.data(), some.size(), rows.dimension(), squared[v].data());
+    });
+    parallel_for(vertices, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      std::vector<Lacking>& found = lacking[begin / kPiece];
+      found.clear();
+      for (std::size_t v = begin; v < end; ++v) {
+        std::array<float, kTogether> least = squared[v];
+        for (const Edge& edge : edges.of(v))
+          for (std::size_t t = 0; t < kTogether; ++t) least[t] = std::min(least[t], squared[edge.end][t]);
+        for (std::size_t t = 0; t < some.size(); ++t)
+          if (squared[v][t] > 0 && !(least[t] < squared[v][t])) found.push_back({static_cast<std::uint32_t>(v), {squared[v][t], some[t]}});
+      }
+    });
+    for (const auto& piece : lacking)
+      for (const Lacking& each : piece) added += edges.add(each.vertex, each.edge, rows, kernels);
+  }
+  return added;
 }
 
 TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOptions& options, const kernels::Kernels& kernels,
                             const Progress& progress) {
   struct Walk {
     std::uint32_t stopped, target;
+    float squared;  // what is left between the two; 0: it has arrived, on the target or on a copy of it
     std::uint32_t computed;
   };
   TraverseResult result;
   const std::size_t vertices = edges.vertices();
   std::vector<Walk> walks;
   std::size_t tried = 0;
-  std::size_t size = std::min(options.batch, kWindow);
-  // Only while a batch ended without a change may the next one join its window: pairs must be fresh to the graph they are judged on.
-  std::size_t hits = 0, window = 0;
+  std::size_t size = kLeastPairs;
+  std::size_t trial = 1;  // the graph as it came is put to the first
+  bool on_trial = true;
+  WholeTargets whole(options);
+  std::vector<std::uint32_t> targets;
   for (std::uint64_t round = 0; vertices > 1; ++round) {
     walks.resize(size);
     parallel_for(size, 64, options.threads, [&](std::size_t begin, std::size_t end, unsigned) {
@@ -98,39 +188,43 @@ TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOp
         auto goal = static_cast<std::uint32_t>(random.below(vertices - 1));
         goal += goal >= start;
         std::uint64_t computed = 0;
-        walks[i] = {downhill(edges, rows, start, rows[goal], kernels, computed), goal, 0};
-        walks[i].computed = static_cast<std::uint32_t>(computed);
+        const std::uint32_t stopped = downhill(edges, rows, start, rows[goal], kernels, computed);
+        const float squared = stopped == goal ? 0 : kernels.squared_distance(rows[stopped], rows[goal], rows.dimension());
+        walks[i] = {stopped, goal, squared, static_cast<std::uint32_t>(computed)};
       }
     });
     std::size_t arrived = 0;
     for (const Walk& walk : walks) {
       result.computed += walk.computed;
-      // A walk that ends on a copy of its target has arrived: nothing is nearer.
-      arrived += walk.stopped == walk.target || kernels.squared_distance(rows[walk.stopped], rows[walk.target], rows.dimension()) == 0;
+      arrived += !(walk.squared > 0);
     }
     tried += size;
-    hits += arrived;
-    window += size;
-    result.rate = static_cast<double>(hits) / static_cast<double>(window);
-    result.bound = lower_bound_95(hits, window);
-    result.pairs = window;
+    const double deviations = deviations_of_trial(trial);
+    const auto hits = static_cast<double>(arrived), pairs = static_cast<double>(size);
+    result.rate = hits / pairs;
+    result.bound = lower_bound_of_share(hits, pairs, deviations);
+    result.pairs = size;
     report(progress, "traverse-add", static_cast<std::size_t>(std::min(result.bound / options.target, 1.0) * 1000), 1000);
-    if (window >= kWindow && result.bound >= options.target) {
-      result.reached = true;
-      return result;
-    }
-    if (tried >= options.most_pairs || (window >= options.batch && result.rate < options.hopeless_below)) return result;
-    const bool nearly = arrived == size || (window < 4 * kWindow && result.rate >= options.target + 0.25 * (1 - options.target));
-    if (nearly) {  // likely good enough: look at more pairs before changing the graph
-      size = kWindow;
+    result.reached = on_trial && result.bound >= options.target;
+    if (result.reached || tried >= options.most_pairs || result.rate < options.hopeless_below) return result;
+    const std::size_t most = arrived == size ? options.most_pairs : kMostPairs;
+    const std::size_t enough = pairs_to_pass(result.rate, options.target, deviations_of_trial(trial + 1), most);
+    on_trial = enough > 0;
+    if (on_trial) {
+      ++trial;
+      size = enough;
       continue;
     }
-    for (const Walk& walk : walks) {
-      if (walk.stopped == walk.target) continue;
-      const float squared = kernels.squared_distance(rows[walk.stopped], rows[walk.target], rows.dimension());
-      result.added += squared > 0 && edges.add(walk.stopped, {squared, walk.target}, rows, kernels);
+    if (whole.next(result.rate)) {
+      constexpr std::size_t kTargets = 64;
+      targets.clear();
+      for (std::size_t i = 0; i < size && targets.size() < kTargets; ++i)
+        if (walks[i].squared > 0) targets.push_back(walks[i].target);
+      result.computed += targets.size() * vertices;
+      result.added += add_all_towards(targets, edges, rows, options.threads, kernels);
     }
-    hits = window = 0;
+    for (const Walk& walk : walks)
+      if (walk.squared > 0) result.added += edges.add(walk.stopped, {walk.squared, walk.target}, rows, kernels);
     size = options.batch;
   }
   result.rate = result.bound = 1;

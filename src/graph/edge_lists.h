@@ -92,9 +92,9 @@ std::uint32_t downhill(const EdgeLists& edges, const Rows& rows, std::uint32_t s
 
 /// What traverse-add reached.
 struct TraverseResult {
-  double rate = 0;             ///< Share of the last window of fresh pairs that arrived.
-  double bound = 0;            ///< Its lower 95 % confidence bound.
-  std::size_t pairs = 0;       ///< Size of that window.
+  double rate = 0;             ///< Share of the last fresh pairs that arrived.
+  double bound = 0;            ///< Its lower confidence bound. Where it reaches the target, it holds in 95 of 100 builds.
+  std::size_t pairs = 0;       ///< How many pairs these were.
   std::uint64_t added = 0;     ///< Edges added.
   std::uint64_t computed = 0;  ///< Distances computed.
   bool reached = false;        ///< The bound is at least the target.
@@ -105,6 +105,7 @@ struct TraverseOptions {
   double target = 0.98;        ///< Until the lower confidence bound of the share of fresh pairs that arrive is at least this,
   std::size_t most_pairs = 0;  ///< or so many pairs were tried,
   double hopeless_below = 0;   ///< or the share is under this: one edge a failure, it would take too many pairs.
+  bool whole_targets = false;  ///< Whether all edges that some targets lack are added at once while the share is far from its target.
   std::size_t batch = 1024;    ///< Pairs tried against the graph as it stands.
   std::uint64_t seed = 1;
   unsigned threads = 0;
@@ -112,10 +113,21 @@ struct TraverseOptions {
 
 /// Traverse-add: goes downhill between random pairs, and adds an edge to the target where a walk stops short of it. Pairs are tried in
 /// batches, and the new edges go in one after another in the order of the pairs, so the result does not depend on the threads.
+/// In rows that fall into narrow classes a walk stops at the edge of one, and the points of the next lack the same edges: there it helps
+/// most to look for every vertex that a walk to one target would stop at.
+/// A batch that did well is followed by pairs that are fresh to the graph as it then stands; these alone decide. A second trial has to
+/// pass a higher bound than the first, and so on, for the luckiest of many would pass any.
 TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOptions& options, const kernels::Kernels& kernels,
                             const Progress& progress);
 
-/// Lower end of the one-sided 95 % confidence interval (Wilson's) of a share seen as `hits` of `tries`.
-double lower_bound_95(std::size_t hits, std::size_t tries);
+/// Adds the edges that walks to these vertices lack: one from every vertex none of whose neighbours is strictly nearer. Returns how many
+/// were added.
+std::uint64_t add_all_towards(std::span<const std::uint32_t> targets, EdgeLists& edges, const Rows& rows, unsigned threads,
+                              const kernels::Kernels& kernels);
+
+/// Lower end of the one-sided confidence interval (Wilson's) of a share seen as `hits` of `tries`, so many standard deviations below.
+double lower_bound_of_share(double hits, double tries, double deviations);
+/// How many standard deviations below the mean the lower tail of a normal distribution has this share. (0, 0.5].
+double deviations_of_tail(double tail);
 
 }  // namespace smartmine

@@ -164,6 +164,7 @@ void certify(const BuildTask& task, const Fanng* previous, const OrderedRows& or
   } else {
     how.batch = std::max<std::size_t>(1024, task.size() / 16);
     how.most_pairs = 100 * task.size() + 100000;
+    how.whole_targets = true;
     if (!task.certifies()) how.hopeless_below = 1;
   }
   // Pairs that the earlier build has mended would not be fresh.
