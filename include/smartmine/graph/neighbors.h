@@ -68,7 +68,7 @@ struct NeighborStats {
   std::size_t recall_sample = 0;                ///< Points compared with exact search; 0: not measured (exact).
   bool recall_reached = true;                   ///< False: every means was used up and recall is still too low.
   double success_rate = 0;                      ///< Share of fresh random pairs that descend to their target (fanng).
-  double success_bound = 0;                     ///< Lower 95 % confidence bound of that share.
+  double success_bound = 0;                     ///< Lower confidence bound of that share; one that is reached holds in 95 of 100 builds.
   double success_target = 0;                    ///< What was asked for (fanng).
   std::size_t success_pairs = 0;                ///< Fresh pairs it was measured on; 0: lists alone were wanted, or there is no graph.
   bool success_reached = true;                  ///< The bound is at least the target.
