@@ -17,7 +17,7 @@ usage: scripts/reproduce.sh DATASET --output DIR [options] [-- SETTINGS...]
   --weights FILE     weights of the network to start from; needed for cub200 and cars196
   --output DIR       where runs, results.md (the parts asked for last) and report.html go
   --seeds 1,2,3      a run each, of every row and study
-  --study-seeds ...  others for the studies of kappa, mined triplets and the index; default: as --seeds
+  --study-seeds ...  others for the studies of kappa, mined triplets and the index; default: as --seeds, of cub200 the first
   --epochs N         default: the recipe's
   --jobs N           trainings at the same time, each with its share of the cores; default: 1
   --only PARTS       some of rows,paper,convergence,kappa,mined,triplets,index,report, by commas; default: all
@@ -101,6 +101,7 @@ each_of() { # NAME LIST ALLOWED
 }
 [ -z "$only" ] || each_of --only "$only" $all_parts
 each_of --systems "$systems" $all_systems
+[ -n "$study_seeds" ] || { [ "$dataset" = cub200 ] && study_seeds=${seeds%%,*}; }
 for list in "$seeds" "${study_seeds:=$seeds}"; do
   [[ "$list" =~ ^[0-9]+(,[0-9]+)*$ ]] || fail_usage "seeds are '$list'; they must be whole numbers with commas between them"
   [ -z "$(tr , '\n' <<<"$list" | sort | uniq -d)" ] || fail_usage "seeds are '$list'; each must be given once"
@@ -202,10 +203,16 @@ free=(--threads "$threads")  # they change nothing that is computed
 output=$(realpath -m "$output")
 weights_sum=$([ -z "$weights" ] || [ $tables_only = yes ] || cksum <"$weights")
 
+# What a run uses of its recipe: no comments, and no section of another system.
+used_of() { # RUN
+  local system
+  system=$(sed -n 's/.*--system \([^ ]*\).*/\1/p' <<<" ${own[$1]} ")
+  sed 's/^ *#.*//; /^ *$/d' "${recipe_of[$1]}" | awk -v own="[train.$system]" '/^\[/ { skip = /^\[train\./ && $0 != own } !skip'
+}
 # What a run is made by, wherever the files are. A finished run made by the same is left as it is; one made by anything else is not touched.
 key_of() {
   local sum
-  sum=$(cksum <"${recipe_of[$1]}")
+  sum=$(used_of "$1" | cksum)
   echo "${epochs:+--epochs $epochs }${settings[*]:+${settings[*]} }${own[$1]} recipe ${sum% *} weights ${weights_sum% *}"
 }
 is_finished() { [ -f "$output/$1/reproduced.txt" ] && [ "$(head -n 1 "$output/$1/reproduced.txt")" = "$(key_of "$1")" ]; }
@@ -277,6 +284,13 @@ start_run() { # RUN
   local log=$record.log
   # A folder made in the last moment before the end has no settings yet.
   [ -d "$output/$run" ] && [ ! -f "$output/$run/config.toml" ] && [ ! -f "$output/$run/log.jsonl" ] && rm -rf -- "${output:?}/$run"
+  # One that came here without its checkpoint cannot go on.
+  if [ ! -f "$output/$run/reproduced.txt" ] && grep -q '"epoch":[1-9]' "$output/$run/log.jsonl" 2>/dev/null &&
+    ! compgen -G "$output/$run/checkpoint*" >/dev/null; then
+    say "$run: its checkpoint is missing, so it begins anew; what is left of it is in $run.without-checkpoint"
+    rm -rf -- "${output:?}/$run.without-checkpoint"
+    mv -- "$output/$run" "$output/$run.without-checkpoint"
+  fi
   command_of "$run"
   mkdir -p "$(dirname "$output/$run")"
   if [ ! -f "$output/$run/config.toml" ]; then

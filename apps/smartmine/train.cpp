@@ -116,7 +116,7 @@ std::string summary(const RunDirectory& run, const std::optional<EpochRecord>& k
     last = &record;
   }
   std::string table = "\n";
-  if (first != nullptr && last != first) {
+  if (first != nullptr) {  // also where the start is all there is: that is the result
     const RetrievalMetrics& of_kept = kept && kept->metrics ? *kept->metrics : *last->metrics;
     table += fmt::format("  {:<16} {:>10} {:>10} {:>10}\n", fmt::format("on {} classes", last->metrics->split), "at start", "kept",
                          fmt::format("epoch {}", last->epoch));
@@ -188,6 +188,8 @@ RunConfig settings_of(const CLI::App& command) {
   }
   if (!backbone.empty()) config.model.backbone = backbone;
   set_given(config, given);
+  if (value_of("rate-warmup-epochs").empty())
+    config.schedule.rate_warmup_epochs = std::min(config.schedule.rate_warmup_epochs, static_cast<double>(config.schedule.epochs));
   return config;
 }
 
@@ -349,6 +351,17 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
     page.draw(false, false);
     throw Interrupted(fmt::format("stopped and saved after epoch {} and the steps since; smartmine train --resume {} goes on",
                                   trainer->epochs_done(), arguments.output));
+  } catch (const TrainingStopped& error) {
+    display.finish();
+    std::error_code none;
+    if (!choice || !std::filesystem::exists(run->start_path(), none)) throw;
+    if (speaks) {
+      Choice start = *choice;
+      start.share = 0;
+      keep_chosen(arguments.config, *run, start, display.callback());
+      display.finish();
+    }
+    throw TrainingStopped(fmt::format("{}; the weights it starts from are kept", error.what()));
   }
   display.expect({});
   std::optional<EpochRecord> kept;

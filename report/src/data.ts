@@ -135,7 +135,7 @@ export interface Choice {
   held_out_classes: number | null;
   held_out_images: number | null;
   seconds: number | null;
-  kept: { epoch: number | null; reason: string } | null;
+  kept: { epoch: number | null; reason: string; evaluated_on: string; metrics: Numbers } | null;
 }
 
 export interface Run {
@@ -386,7 +386,7 @@ function readChoice(value: unknown): Choice | null {
     held_out_classes: number(json.held_out_classes),
     held_out_images: number(json.held_out_images),
     seconds: number(json.seconds),
-    kept: kept ? { epoch: number(kept.epoch), reason: text(kept.reason) ?? '' } : null,
+    kept: kept ? { epoch: number(kept.epoch), reason: text(kept.reason) ?? '', evaluated_on: text(kept.evaluated_on) ?? '', metrics: numbers(kept.metrics) } : null,
   };
 }
 

@@ -66,7 +66,7 @@ describe('reading the document', () => {
 
   it('reads what was chosen, whatever it tells of it', () => {
     const of = (choice: unknown) => read({ format: 1, runs: [{ choice }] }).runs[0].choice;
-    expect(of({ summary: 's', trials: [{ name: 'a', settings: { rate: 0.1, list: [1] }, epochs: 3, 'recall@1': 0.5, note: 'x' }, 5], chosen: { rate: 0.1 }, kept: { epoch: 2, reason: 'r' } })).toEqual({
+    expect(of({ summary: 's', trials: [{ name: 'a', settings: { rate: 0.1, list: [1] }, epochs: 3, 'recall@1': 0.5, note: 'x' }, 5], chosen: { rate: 0.1 }, kept: { epoch: 2, reason: 'r', evaluated_on: 'test', metrics: { 'recall@1': 0.6 } } })).toEqual({
       summary: 's',
       trials: [
         { name: 'a', settings: { rate: 0.1, list: '[1]' }, values: { epochs: 3, 'recall@1': 0.5 } },
@@ -78,7 +78,7 @@ describe('reading the document', () => {
       held_out_classes: null,
       held_out_images: null,
       seconds: null,
-      kept: { epoch: 2, reason: 'r' },
+      kept: { epoch: 2, reason: 'r', evaluated_on: 'test', metrics: { 'recall@1': 0.6 } },
     });
     expect([of(null), of([1])]).toEqual([null, null]);
     expect(of({})).toMatchObject({ summary: '', trials: [], chosen: {}, start: null, kept: null });

@@ -215,7 +215,7 @@ const kChoice = {
   interpolations: [0.5, 1].map((share) => ({ share, 'recall@1': 0.6 + 0.02 * share, 'map@r': 0.27 + 0.01 * share })),
   held_out_classes: 20, held_out_images: 1170, seconds: 123,
   chosen: { 'learning-rate': 0.01, margin: 0.2, epochs: 12, share: 1 },
-  kept: { epoch: 12, reason: 'the best recall@1 on the held-out classes' },
+  kept: { epoch: 12, reason: 'the best recall@1 on the held-out classes', evaluated_on: 'test', metrics: { 'recall@1': 0.5432, nmi: 0.6543, 'map@r': 0.2345 } },
 };
 
 // ---- documents

@@ -42,13 +42,6 @@ std::vector<Interpolation> shares_of(const Json& json) {
 
 }  // namespace
 
-double Trial::value() const {
-  if (shares.empty()) return score.value();
-  double best = shares.front().score.value();
-  for (const Interpolation& each : shares) best = std::max(best, each.score.value());
-  return best;
-}
-
 std::string to_json(const Choice& choice) {
   Json trials = Json::array();
   for (const Trial& trial : choice.trials)
@@ -57,6 +50,7 @@ std::string to_json(const Choice& choice) {
                                  {"epochs", trial.done},
                                  {"epochs_planned", trial.epochs},
                                  {"seconds", trial.seconds},
+                                 {"stopped", trial.stopped},
                                  {"shares", json_of(trial.shares)}},
                                 trial.score));
   Json json{{"summary", choice.reason},
@@ -101,7 +95,8 @@ Choice parse_choice(const std::string& text) try {
                              .done = trial.at("epochs"),
                              .score = score_of(trial),
                              .shares = shares_of(trial.value("shares", Json::array())),
-                             .seconds = trial.at("seconds")});
+                             .seconds = trial.at("seconds"),
+                             .stopped = trial.value("stopped", "")});
   choice.interpolations = shares_of(json.at("interpolations"));
   json.at("chosen").at("learning-rate").get_to(choice.learning_rate);
   json.at("chosen").at("epochs").get_to(choice.epochs);
@@ -172,17 +167,38 @@ std::optional<double> pick_share(const std::vector<Interpolation>& shares, const
 }
 
 std::string in_words(const KeptWeights& kept) {
-  if (kept.epoch == 0) return "those that the run starts from";
+  if (kept.epoch == 0 || kept.share == 0) return "those that the run starts from";
   return kept.share < 1 ? fmt::format("epoch {}, {:.0f} % of the way from the start", kept.epoch, 100 * kept.share)
                         : fmt::format("epoch {}", kept.epoch);
 }
 
 namespace {
 
-/// Whether there is something of a trial to keep.
-bool is_candidate(const Trial& trial, const Choice& choice, bool pretrained) {
-  if (trial.done < trial.epochs) return false;
-  return !pretrained || pick_share(trial.shares, choice.start, choice.tolerance).has_value();
+constexpr double kGoodStart = 0.93;  // recall@1 from which a trial has little to show
+constexpr double kHalfWay = 0.5;
+
+/// What would be kept of a trial: as a score, and the share of the way. None: nothing.
+std::optional<Interpolation> kept_of(const Trial& trial, const Choice& choice, bool pretrained) {
+  if (trial.done < trial.epochs) return std::nullopt;
+  if (!pretrained) return Interpolation{1, trial.score};
+  const auto helps = [&](const Trial& each) { return clearly_helps(each, choice); };
+  const bool luck = choice.start.recall_at_1 >= kGoodStart && std::none_of(choice.trials.begin(), choice.trials.end(), helps);
+  std::vector<Interpolation> shares;
+  for (const Interpolation& each : trial.shares)
+    if (!luck || each.share <= kHalfWay) shares.push_back(each);
+  const auto picked = pick_share(shares, choice.start, choice.tolerance);
+  for (const Interpolation& each : shares)
+    if (each.share == picked) return each;
+  return std::nullopt;
+}
+
+/// Why there is nothing to keep of any trial.
+std::string reason_for_the_start(const Choice& choice) {
+  const auto stopped = [](const Trial& trial) { return !trial.stopped.empty(); };
+  if (!choice.trials.empty() && std::all_of(choice.trials.begin(), choice.trials.end(), stopped))
+    return fmt::format("no trial could be finished, so the weights it starts from are kept; the first was given up: {}",
+                       choice.trials.front().stopped);
+  return fmt::format("no training beats the weights it starts from on {} held-out classes, so these are kept", choice.held_out_classes);
 }
 
 }  // namespace
@@ -195,31 +211,35 @@ bool clearly_helps(const Trial& trial, const Choice& choice) {
 }
 
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
-  const Trial* best = nullptr;
+  struct Candidate {
+    const Trial* trial;
+    Interpolation kept;
+  };
+  std::vector<Candidate> candidates;
   for (const Trial& trial : choice.trials)
-    if (is_candidate(trial, choice, pretrained) && (best == nullptr || trial.value() > best->value())) best = &trial;
-  if (best == nullptr) {
+    if (const auto kept = kept_of(trial, choice, pretrained)) candidates.push_back({&trial, *kept});
+  if (candidates.empty()) {
     choice.epochs = 0;
-    choice.reason =
-        fmt::format("no training beats the weights it starts from on {} held-out classes, so these are kept", choice.held_out_classes);
+    choice.reason = reason_for_the_start(choice);
     return;
   }
+  const Candidate best = *std::max_element(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.kept.score.value() < b.kept.score.value();
+  });
   // Of equals the slowest, for a trial is shorter than the training it stands for. From pretrained weights the fastest: it learns most,
   // and what it forgets comes back with the way back to the start.
-  const Trial* chosen = best;
-  for (const Trial& trial : choice.trials)
-    if (is_candidate(trial, choice, pretrained) && (trial.learning_rate > chosen->learning_rate) == pretrained &&
-        trial.value() >= best->value() - choice.tolerance)
-      chosen = &trial;
-  choice.learning_rate = chosen->learning_rate;
+  Candidate chosen = best;
+  for (const Candidate& each : candidates)
+    if ((each.trial->learning_rate > chosen.trial->learning_rate) == pretrained &&
+        each.kept.score.value() >= best.kept.score.value() - choice.tolerance)
+      chosen = each;
+  choice.learning_rate = chosen.trial->learning_rate;
   choice.epochs = epochs;
-  choice.interpolations = chosen->shares;
-  choice.share = pick_share(chosen->shares, choice.start, choice.tolerance).value_or(1);
-  HeldOutScore kept = chosen->score;
-  for (const Interpolation& each : chosen->shares)
-    if (each.share == choice.share) kept = each.score;
-  choice.reason = fmt::format("a learning rate of {:g} took recall@1 on {} held-out classes from {:.1f} to {:.1f} %", chosen->learning_rate,
-                              choice.held_out_classes, 100 * choice.start.recall_at_1, 100 * kept.recall_at_1);
+  choice.interpolations = chosen.trial->shares;
+  choice.share = chosen.kept.share;
+  choice.reason =
+      fmt::format("a learning rate of {:g} took recall@1 on {} held-out classes from {:.1f} to {:.1f} %", choice.learning_rate,
+                  choice.held_out_classes, 100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
   if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way, so such weights are kept", 100 * choice.share);
 }
 

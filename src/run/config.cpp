@@ -168,7 +168,7 @@ RunConfig RunConfig::resolved(const SystemTraits& traits) const {
   const bool small = model.backbone == "small", pretrained = model.pretrained();
   if (full.choosing.choose == "auto") {
     const bool own = data.dataset == "folder" || pretrained;
-    full.choosing.choose = own && !schedule.learning_rate && data.validation_classes == 0 ? "on" : "off";
+    full.choosing.choose = own && !schedule.learning_rate && data.validation_classes == 0 && schedule.epochs > 0 ? "on" : "off";
   }
   if (full.model.batch_norm == "auto" && !small && model.backbone != "googlenet") full.model.batch_norm = pretrained ? "frozen" : "batch";
   if (!full.model.channels) full.model.channels = of_characters(data.dataset) && small ? 1 : 3;

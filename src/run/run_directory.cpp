@@ -177,8 +177,12 @@ void RunDirectory::save_kept_embeddings(const Rows& rows, std::span<const std::i
 }
 
 std::string RunDirectory::weights_in_words() const {
-  if (const auto choice = read_choice(path_); choice && choice->kept) return in_words(*choice->kept);
-  const std::int64_t done = log_.empty() ? 0 : log_.back().epoch, all = read_config(config_path()).schedule.epochs;
+  const std::int64_t done = log_.empty() ? 0 : log_.back().epoch;
+  std::error_code none;
+  // Of a run that was made longer and has not ended, what it kept before is no longer what it has.
+  if (const auto choice = read_choice(path_); choice && choice->kept)
+    if (choice->kept->epoch == done || std::filesystem::exists(kept_path(), none)) return in_words(*choice->kept);
+  const std::int64_t all = read_config(config_path()).schedule.epochs;
   return done < all ? fmt::format("epoch {} of {}, where it stands now", done, all) : fmt::format("epoch {}", done);
 }
 

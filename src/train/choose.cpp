@@ -97,8 +97,10 @@ class Chooser {
     RunConfig config = config_;
     config.choosing.choose = "off";
     config.choosing.budget.clear();
-    config.data.validation_classes = static_cast<double>(held_out_.classes);
-    config.data.validation_block = held_out_.block;
+    if (!own_split_) {
+      config.data.validation_classes = static_cast<double>(held_out_.classes);
+      config.data.validation_block = held_out_.block;
+    }
     config.schedule.learning_rate = rate;
     config.schedule.epochs = epochs;
     // A trial is the training in short: its warm-up is shorter too.
@@ -110,17 +112,19 @@ class Chooser {
 
   void hold_out() {
     const DataSplits splits = load_run_data(config_);
-    held_out_ = classes_to_hold_out(splits.train.classes().size());
-    choice_.held_out_classes = held_out_.classes;
     training_images_ = static_cast<std::int64_t>(splits.train.size());
-    if (held_out_.classes == 0) return;
-    const DataSplits held = load_run_data(trial_config(1, 1));
+    own_split_ = splits.validation && config_.data.validation_classes == 0;
+    held_out_ = classes_to_hold_out(splits.train.classes().size());
+    choice_.held_out_classes = own_split_ ? static_cast<std::int64_t>(splits.validation->classes().size()) : held_out_.classes;
+    if (choice_.held_out_classes == 0) return;
+    const DataSplits held = own_split_ ? splits : load_run_data(trial_config(1, 1));
     choice_.held_out_images = static_cast<std::int64_t>(held.validation->size());
     choice_.tolerance = score_tolerance(choice_.held_out_images);
   }
 
   /// Of an epoch of a trial, in epochs of the training.
   double cost() const {
+    if (own_split_) return 1;
     return 1 - static_cast<double>(choice_.held_out_images) / static_cast<double>(std::max<std::int64_t>(1, training_images_));
   }
   double spent() const {
@@ -162,11 +166,12 @@ class Chooser {
                 .epochs = epochs,
                 .done = 0,
                 .score = {},
-                .shares = {}};
+                .shares = {},
+                .stopped = {}};
     RunConfig config = trial_config(rate, epochs);
     RunDirectory folder = open_shared(ranks_.get(), [&] { return open_or_create(run_.path() / "trials" / trial.name, config); });
     const auto note = [&](const EpochRecord& record) {
-      if (record.epoch == 0) choice_.start = score_of(record);
+      if (record.epoch == 0 && !choice_.careful) choice_.start = score_of(record);
       trial.done = record.epoch;
       trial.score = score_of(record);
       trial.seconds += record.seconds();
@@ -174,7 +179,7 @@ class Chooser {
     };
     const auto on_epoch = [&](const EpochRecord& record) {
       note(record);
-      if (events_.on_epoch) events_.on_epoch(trial, record);
+      if (events_.on_epoch && !choice_.careful) events_.on_epoch(trial, record);
     };
     const bool told = !told_.insert(trial.name).second;  // the budget's own epoch may be a trial's
     for (const EpochRecord& record : folder.log()) {
@@ -188,8 +193,8 @@ class Chooser {
     if (trial.done >= epochs) return trial;
     try {
       Trainer(config, folder, system_, progress, ranks_).run(on_epoch);
-    } catch (const TrainingStopped&) {
-      // A guard gave up: this rate is no candidate.
+    } catch (const TrainingStopped& error) {
+      trial.stopped = error.what();  // this rate is no candidate
     } catch (const Cancelled&) {
       folder.remove_if_unused();
       throw;
@@ -203,7 +208,7 @@ class Chooser {
 
   /// Where the best rate is the last one tried on its side and time is left, one more beyond it.
   void try_beyond(std::int64_t epochs) {
-    const auto better = [](const Trial& a, const Trial& b) { return a.value() < b.value(); };
+    const auto better = [](const Trial& a, const Trial& b) { return a.score.value() < b.score.value(); };
     const Trial best = *std::max_element(choice_.trials.begin(), choice_.trials.end(), better);
     const auto [low, high] = std::minmax_element(choice_.trials.begin(), choice_.trials.end(),
                                                  [](const Trial& a, const Trial& b) { return a.learning_rate < b.learning_rate; });
@@ -277,7 +282,10 @@ class Chooser {
     choice_.careful = true;
     epochs_ = pretrained() ? std::max<std::int64_t>(1, config_.schedule.epochs / 3) : config_.schedule.epochs;
     const std::int64_t most = epochs_;
-    if (!fit_into_budget()) return give_up(kTooShort);  // its epoch is timed and thrown away
+    const bool fits = fit_into_budget();  // its epoch is timed and thrown away, with what it measured, which was no held-out classes
+    std::error_code none;
+    if (run_.writes()) std::filesystem::remove_all(run_.path() / "trials", none);
+    if (!fits) return give_up(kTooShort);
     choice_.learning_rate = config_.schedule.learning_rate.value() / (pretrained() ? kRateStep : 1);
     choice_.epochs = std::min(epochs_, most);
     choice_.share = pretrained() ? 0.5 : 1;
@@ -318,6 +326,7 @@ class Chooser {
   const std::shared_ptr<Ranks>& ranks_;
   const System& system_;
   HeldOut held_out_;
+  bool own_split_ = false;  // the data has a validation split, which is as good as classes held out
   std::int64_t training_images_ = 0;
   std::int64_t epochs_ = 0;
   double epoch_seconds_ = 0;  // of the training, as far as a trial tells
@@ -363,6 +372,9 @@ EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice
   EpochRecord record = run.log().empty() ? EpochRecord{} : run.log().back();
   Choice known = choice;
   known.kept = {.epoch = record.epoch, .share = choice.epochs == 0 ? 1 : choice.share, .metrics = record.metrics};
+  if (choice.epochs == 0 && record.epoch > 0)
+    known.reason = fmt::format("{} epochs were trained as asked, though no training beat the weights it starts from on held-out classes",
+                               record.epoch);
   if (choice.share >= 1 || choice.epochs == 0) {
     write_choice(run.path(), known);
     return record;

@@ -66,6 +66,8 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
   }
   if (!stats.recall_reached)
     record.notes.push_back(fmt::format("recall of the lists is {:.4f}, under {:.4f}", stats.recall, stats.recall_target));
+  else if (!stats.note.empty())  // such as that all pairs were looked at because no search through the graph was good enough
+    record.notes.push_back(fmt::format("lists: {}", stats.note));
   return std::move(found.lists);
 }
 

@@ -81,14 +81,21 @@ TEST_F(Reproduce, GoesOnWhereItWasStoppedAndEndsWithTheTables) {
   const Outcome other = run({"--epochs", "3", "--seeds", "1", "--systems", "triplet-global", "--only", "rows"});
   EXPECT_EQ(other.status, 1);
   EXPECT_THAT(other.err, HasSubstr("rows/triplet-global/seed-1: was made with '--epochs 2 "));
-  // A recipe that says anything else, too: what it no longer sets would go unnoticed.
+  // A recipe that sets anything else, too. A comment, or what it says about another system, is none of the run's business.
   const std::string made_by = read_text(result(kRandom) / "reproduced.txt");
-  write_text(folder_ / "recipe.toml", read_text(std::filesystem::path(SMARTMINE_SOURCE) / "recipes/glyphs.toml") + "# more\n");
-  const Outcome changed =
-      run({"--epochs", "2", "--seeds", "1", "--systems", "triplet-global", "--only", "rows", "--recipe", folder_ / "recipe.toml"});
-  EXPECT_EQ(changed.status, 1);
-  EXPECT_THAT(changed.err,
-              AllOf(HasSubstr("rows/triplet-global/seed-1: was made with"), HasSubstr("0 runs trained, 0 were finished before, 1 failed")));
+  const std::string recipe = read_text(std::filesystem::path(SMARTMINE_SOURCE) / "recipes/glyphs.toml");
+  const auto with_recipe = [&](const std::string& text) {
+    write_text(folder_ / "recipe.toml", text);
+    return run({"--epochs", "2", "--seeds", "1", "--systems", "triplet-global", "--only", "rows", "--recipe", folder_ / "recipe.toml"});
+  };
+  EXPECT_THAT(with_recipe(recipe + "# more\n[train.lifted]\nmargin = 0.3\n").err,
+              HasSubstr("0 runs trained, 1 were finished before, 0 failed"));
+  for (const std::string& text : {"margin = 0.3\n" + recipe, recipe + "[train.triplet-global]\nmargin = 0.3\n"}) {
+    const Outcome changed = with_recipe(text);
+    EXPECT_EQ(changed.status, 1);
+    EXPECT_THAT(changed.err,
+                AllOf(HasSubstr("rows/triplet-global/seed-1: was made with"), HasSubstr("0 runs trained, 0 were finished before, 1 failed")));
+  }
   EXPECT_EQ(read_text(result(kRandom) / "reproduced.txt"), made_by);
 }
 

@@ -58,12 +58,12 @@ loud='\bstd::(cout|cerr|clog|wcout|wcerr)\b|\b(fmt|std)::print(ln)?\b|\b(v|f|vf|
 loud+='|\bf?put(s|c|char)[[:space:]]*\(|\b(stdout|stderr)\b|\bperror[[:space:]]*\('
 loud+='|\b(abort|exit|_exit|_Exit|quick_exit|terminate)[[:space:]]*\(|\bassert[[:space:]]*\('
 loud+='|#[[:space:]]*include[[:space:]]*<(iostream|cassert|assert\.h)>'
-# Comments are taken out first, for they may speak of such things.
+# Comments are taken out first, for they may speak of such things, and calls of an object's own function: that ends no process.
 check_quiet() {
   local hit
   while IFS= read -r hit; do
     [ -z "$hit" ] || offend "$1:${hit%%:*}: the library never prints, aborts or exits: ${hit#*:}"
-  done < <(sed -E 's|//.*$||' "$1" |
+  done < <(sed -E 's|//.*$||; s/->(abort|exit|terminate)[[:space:]]*\(/->own(/g' "$1" |
            grep -nE "$loud" || true)
 }
 

@@ -19,7 +19,8 @@ Trial trial(double rate, double recall, double map, std::int64_t done = 2) {
           .done = done,
           .score = {.recall_at_1 = recall, .map_at_r = map},
           .shares = {{1, {.recall_at_1 = recall, .map_at_r = map}}},
-          .seconds = 1};
+          .seconds = 1,
+          .stopped = {}};
 }
 
 Choice choice_of(std::vector<Trial> trials) {
@@ -29,6 +30,44 @@ Choice choice_of(std::vector<Trial> trials) {
   choice.tolerance = 0.01;
   choice.trials = std::move(trials);
   return choice;
+}
+
+TEST(Choices, GoAtMostHalfOfTheWayFromAGoodStartThatNothingClearlyBeats) {
+  Trial each = trial(0.1, 0.956, 0.76);
+  each.shares = {{0.25, {0.953, 0.755}}, {0.5, {0.954, 0.757}}, {0.75, {0.956, 0.759}}, {1, {0.956, 0.76}}};
+  Choice choice = choice_of({each});
+  choice.start = {.recall_at_1 = 0.953, .map_at_r = 0.752};
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.epochs, 8);
+  EXPECT_EQ(choice.share, 0.5);
+  choice.start = {.recall_at_1 = 0.92, .map_at_r = 0.78};  // as little gained, but from a start that leaves much to gain
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.share, 0.75);
+  choice.start = {.recall_at_1 = 0.94, .map_at_r = 0.7};  // clearly better
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.share, 0.75);
+}
+
+TEST(Choices, CompareTrialsByWhatWouldBeKeptOfThem) {
+  // The first one's best share costs recall, so that it may not be kept; what may be is worse than what the second has.
+  Trial first = trial(0.1, 0.7, 0.7), second = trial(0.02, 0.83, 0.47);
+  first.shares = {{0.25, {0.81, 0.41}}, {0.5, {0.75, 0.6}}, {1, {0.7, 0.7}}};
+  second.shares = {{0.5, {0.83, 0.47}}, {1, {0.79, 0.5}}};
+  Choice choice = choice_of({first, second});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.02);
+  EXPECT_EQ(choice.share, 0.5);
+}
+
+TEST(Choices, SayWhyNoTrialCouldBeFinished) {
+  Trial each = trial(0.1, 0.7, 0.3, 1);
+  each.stopped = "the embeddings have collapsed";
+  Choice choice = choice_of({each, each});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_THAT(choice.reason, HasSubstr("no trial could be finished"));
+  EXPECT_THAT(choice.reason, HasSubstr("the embeddings have collapsed"));
+  EXPECT_EQ(parse_choice(to_json(choice)).trials.front().stopped, each.stopped);
 }
 
 TEST(Choices, TakeTheSlowestOfEqualRatesForWeightsThatWereDrawn) {

@@ -33,8 +33,7 @@ struct Trial {
   HeldOutScore score;                 ///< After the last of these.
   std::vector<Interpolation> shares;  ///< Of pretrained weights: of the way from the start that may be kept.
   double seconds = 0;
-  /// What it is compared by: of what may be kept of it, the best.
-  double value() const;
+  std::string stopped;  ///< Why a guard gave it up; empty: none did.
 };
 
 /// The weights that a run keeps, once it has ended.
@@ -83,7 +82,8 @@ HeldOut classes_to_hold_out(std::size_t classes);
 bool clearly_helps(const Trial& trial, const Choice& choice);
 
 /// Picks from trials that have been made. Pretrained weights: the highest rate that is as good as the best, within the tolerance, and the
-/// share of the way that is kept; or no training at all. Weights drawn at random: the lowest such rate. Sets learning_rate, epochs (0 or
+/// share of the way that is kept; or no training at all. Trials are compared by what would be kept of them. Where the start is good already
+/// and none clearly helps, at most half of the way. Weights drawn at random: the lowest such rate. Sets learning_rate, epochs (0 or
 /// `epochs`), share, interpolations and reason.
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 

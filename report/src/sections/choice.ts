@@ -42,7 +42,7 @@ function choiceOf(run: Run, alone: boolean): Child[] {
           ...(held ? [h('dt', {}, 'Held out'), h('dd', {}, held)] : []),
           ...(of.seconds !== null ? [h('dt', {}, 'Took'), h('dd', {}, duration(of.seconds))] : []),
           ...chosen.flatMap(([name, value]) => [h('dt', {}, name), h('dd', { dir: 'auto' }, settingText(value))]),
-          ...(of.kept ? [h('dt', {}, 'Kept'), h('dd', { dir: 'auto' }, [of.kept.epoch === null ? '' : `epoch ${of.kept.epoch}`, of.kept.reason].filter((word) => word !== '').join(': '))] : []),
+          ...(of.kept ? [h('dt', {}, 'Kept'), h('dd', { dir: 'auto' }, of.kept.reason || (of.kept.epoch === null ? '' : `epoch ${of.kept.epoch}`))] : []),
         )
       : null,
     of.trials.length > 0

@@ -40,9 +40,17 @@ function headline(run: Run): HTMLElement {
   const seconds = totalSeconds(run);
   const trained = run.epochs.filter((epoch) => epoch.epoch > 0 && epochSeconds(epoch) !== null);
   const first = run.epochs.find((epoch) => epoch.metrics?.['recall@1'] !== undefined);
+  const kept = run.choice?.kept ?? null;
+  // What `embed` and the map use, where that is not the last epoch as it is.
+  const differs = kept !== null && kept.metrics['recall@1'] !== undefined && kept.metrics['recall@1'] !== last?.metrics['recall@1'];
+  const ofKept = (name: string, measure: string) =>
+    differs && kept.metrics[measure] !== undefined ? figure(name, percent(kept.metrics[measure]), `${kept.reason}${kept.evaluated_on ? `; on ${kept.evaluated_on}` : ''}`) : null;
   return h(
     'dl.figures',
     {},
+    ofKept('Kept recall@1', 'recall@1'),
+    ofKept('Kept NMI', 'nmi'),
+    ofKept('Kept MAP@R', 'map@r'),
     last && last.metrics['recall@1'] !== undefined
       ? figure(
           once ? 'Recall@1, best and last' : 'Last recall@1',
