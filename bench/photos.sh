@@ -69,7 +69,9 @@ wait
 # figure RUN MEASURE COLUMN: of the closing table, whose columns are at start, kept and last.
 figure() {
   local text=-
-  [ -f "$output/$1.done" ] && text=$(awk -v measure="$2" -v column="$3" '$1 == measure { found = $(2 * column) } END { print found == "" ? "-" : found }' "$output/$1.out")
+  [ -f "$output/$1.done" ] &&
+    text=$(awk -v measure="$2" -v column="$3" '$1 == measure { found = $(2 * column) } END { print found == "" ? "-" : found }' \
+      "$output/$1.out")
   echo "$text"
 }
 both() { echo "$(figure "$1" recall@1 "$2") / $(figure "$1" map@r "$2")"; }

@@ -93,8 +93,8 @@ TEST_F(Reproduce, GoesOnWhereItWasStoppedAndEndsWithTheTables) {
   for (const std::string& text : {"margin = 0.3\n" + recipe, recipe + "[train.triplet-global]\nmargin = 0.3\n"}) {
     const Outcome changed = with_recipe(text);
     EXPECT_EQ(changed.status, 1);
-    EXPECT_THAT(changed.err,
-                AllOf(HasSubstr("rows/triplet-global/seed-1: was made with"), HasSubstr("0 runs trained, 0 were finished before, 1 failed")));
+    EXPECT_THAT(changed.err, AllOf(HasSubstr("rows/triplet-global/seed-1: was made with"),
+                                   HasSubstr("0 runs trained, 0 were finished before, 1 failed")));
   }
   EXPECT_EQ(read_text(result(kRandom) / "reproduced.txt"), made_by);
 }

@@ -82,6 +82,32 @@ class Choosing : public ::testing::Test {
   RunConfig config_;
 };
 
+TEST_F(Choosing, GoesByTheValidationSplitOfTheDataWhereItHasOne) {
+  std::ofstream table(root_ / "table.csv");
+  table << "path,label,split\n";
+  for (int c = 0; c < 24; ++c)
+    for (int i = 0; i < 20; ++i)
+      table << fmt::format("{}/images/class{}/{}.png,class{},{}\n", root_.string(), 10 + c, i, 10 + c,
+                           c < 10 ? "train" : (c < 15 ? "validation" : "test"));
+  table.close();
+  config_.data.root = (root_ / "table.csv").string();
+  RunDirectory run = new_run("run");
+  const Choice choice = choose_settings(config_, run);
+  EXPECT_TRUE(choice.decided);
+  EXPECT_FALSE(choice.careful);
+  EXPECT_EQ(choice.held_out_classes, 5);
+  EXPECT_EQ(choice.held_out_images, 100);
+  EXPECT_FALSE(choice.trials.empty());
+}
+
+TEST_F(Choosing, IsOffWhereNothingIsTrained) {
+  config_.choosing.choose = "auto";
+  config_.schedule.learning_rate.reset();
+  EXPECT_EQ(config_.resolved().choosing.choose, "on");
+  config_.schedule.epochs = 0;
+  EXPECT_EQ(config_.resolved().choosing.choose, "off");
+}
+
 TEST_F(Choosing, TriesRatesOnHeldOutClassesAndKeepsARecord) {
   RunDirectory run = new_run("run");
   const Choice choice = train(run);
