@@ -46,9 +46,9 @@ if [ "$quick" = no ]; then
   export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
   # The library under both, without what takes them long and is much the same code on more rows.
   build_and_test asan '-O1 -g1' 'smartmine_tests smartmine_data_tests smartmine_report_tests' -L unit \
-    -E 'ProcessAt|FanngOnManyOddRows|FanngFrom.*(ReachesItsTargets|Certifies|TakesAny|TakesLonger|MeasuresIts)'
+    -E 'ProcessAt|FanngOnManyOddRows|Team.FindsThemInGroups|FanngFrom.*(ReachesItsTargets|Certifies|TakesAny|TakesLonger|MeasuresIts)'
   build_and_test tsan '-O1 -g1' 'smartmine_tests smartmine_data_tests smartmine_report_tests' -L unit \
-    -E 'ProcessAt|FanngOn|FanngFrom|FanngBuild|FanngSearch.Finds|KMeans.Puts|Retrieval.Splits|SmartMiner.Suggests'
+    -E 'ProcessAt|FanngOn|FanngFrom|FanngBuild|FanngSearch.Finds|KMeans.Puts|Retrieval.Splits|SmartMiner.Suggests|Team.FindsThemInGroups|Join.Brings|NeighborIndex.GivesTheSame'
 fi
 
 # ctest's own summaries once more, the largest last.
