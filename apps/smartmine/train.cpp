@@ -356,9 +356,7 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
     std::error_code none;
     if (!choice || !std::filesystem::exists(run->start_path(), none)) throw;
     if (speaks) {
-      Choice start = *choice;
-      start.share = 0;
-      keep_chosen(arguments.config, *run, start, display.callback());
+      keep_start(arguments.config, *run, *choice, display.callback());
       display.finish();
     }
     throw TrainingStopped(fmt::format("{}; the weights it starts from are kept", error.what()));

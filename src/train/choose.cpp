@@ -368,21 +368,20 @@ RunConfig chosen_config(const RunConfig& config, const Choice& choice) {
   return chosen;
 }
 
-EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress) {
+namespace {
+
+EpochRecord keep(const RunConfig& config, RunDirectory& run, const Choice& choice, double share, const Progress& progress) {
   EpochRecord record = run.log().empty() ? EpochRecord{} : run.log().back();
   Choice known = choice;
-  known.kept = {.epoch = record.epoch, .share = choice.epochs == 0 ? 1 : choice.share, .metrics = record.metrics};
-  if (choice.epochs == 0 && record.epoch > 0)
-    known.reason = fmt::format("{} epochs were trained as asked, though no training beat the weights it starts from on held-out classes",
-                               record.epoch);
-  if (choice.share >= 1 || choice.epochs == 0) {
+  known.kept = {.epoch = record.epoch, .share = share, .metrics = record.metrics};
+  if (share >= 1) {
     write_choice(run.path(), known);
     return record;
   }
-  const NamedTensors kept = mixed(read_safetensors(run.start_path()), read_safetensors(run.last_model_path()), choice.share);
-  write_safetensors(
-      run.kept_path(), kept,
-      {{"backbone", std::filesystem::path(config.model.backbone).filename().string()}, {"share", fmt::format("{}", choice.share)}});
+  NamedTensors kept = read_safetensors(run.start_path());
+  if (share > 0) kept = mixed(kept, read_safetensors(run.last_model_path()), share);
+  write_safetensors(run.kept_path(), kept,
+                    {{"backbone", std::filesystem::path(config.model.backbone).filename().string()}, {"share", fmt::format("{}", share)}});
   const DataSplits splits = load_run_data(config);
   const Dataset& half = evaluated_half(splits);
   if (record.metrics) {
@@ -392,6 +391,21 @@ EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice
   }
   write_choice(run.path(), known);
   return record;
+}
+
+}  // namespace
+
+EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress) {
+  if (choice.epochs > 0) return keep(config, run, choice, choice.share, progress);
+  Choice known = choice;
+  if (const std::int64_t done = run.log().empty() ? 0 : run.log().back().epoch; done > 0)
+    known.reason =
+        fmt::format("{} epochs were trained as asked, though no training beat the weights it starts from on held-out classes", done);
+  return keep(config, run, known, 1, progress);
+}
+
+void keep_start(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress) {
+  keep(config, run, choice, 0, progress);
 }
 
 }  // namespace smartmine

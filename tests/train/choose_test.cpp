@@ -184,6 +184,25 @@ TEST_F(Choosing, KeepsTheStartWhenTheChoiceSaysSo) {
   EXPECT_TRUE(std::filesystem::exists(run.model_path()));
 }
 
+TEST_F(Choosing, KeepsTheStartOfATrainingThatHadToBeStopped) {
+  RunDirectory run = new_run("run");
+  Choice choice;
+  choice.decided = true;
+  choice.epochs = 2;
+  choice.learning_rate = 0.02;
+  choice.share = 0.5;
+  write_choice(run.path(), choice);
+  train(run);
+  std::filesystem::remove_all(run.path() / "checkpoint");  // it may have been stopped before its first
+  keep_start(chosen_config(config_, choice), run, choice);
+  const NamedTensors kept = read_safetensors(run.model_path()), start = read_safetensors(run.start_path());
+  ASSERT_EQ(kept.size(), start.size());
+  for (const auto& [name, tensor] : start) EXPECT_TRUE(torch::equal(kept.at(name), tensor)) << name;
+  EXPECT_EQ(run.weights_in_words(), "those that the run starts from");
+  EXPECT_EQ(read_choice(run.path())->share, 0.5);  // what was chosen stays, for one that goes on
+  EXPECT_EQ(read_choice(run.path())->kept->metrics->recall_at_1, run.log().front().metrics->recall_at_1);
+}
+
 TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
   make_images(8);  // half of them train
   RunDirectory run = new_run("few");
