@@ -152,16 +152,23 @@ double score_tolerance(std::int64_t queries) {
   return std::max(kLeast, kOfSpread / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, queries))));
 }
 
+namespace {
+
+bool beats(const HeldOutScore& score, const HeldOutScore& start) {
+  return score.value() > start.value() && score.recall_at_1 >= start.recall_at_1;
+}
+
+}  // namespace
+
 std::optional<double> pick_share(const std::vector<Interpolation>& shares, const HeldOutScore& start, double tolerance) {
-  const auto beats = [&](const HeldOutScore& score) { return score.value() > start.value() && score.recall_at_1 >= start.recall_at_1; };
   double best = 0;
   for (const Interpolation& each : shares)
-    if (each.share < 1 && beats(each.score)) best = std::max(best, each.score.value());
+    if (each.share < 1 && beats(each.score, start)) best = std::max(best, each.score.value());
   // A training goes farther than its trial: the whole way must be the clearly better one.
   std::optional<double> picked;
   for (const Interpolation& each : shares) {
     const double least = each.share < 1 ? best - tolerance / 2 : best + tolerance / 2;
-    if (beats(each.score) && each.score.value() >= least) picked = std::max(picked.value_or(0), each.share);
+    if (beats(each.score, start) && each.score.value() >= least) picked = std::max(picked.value_or(0), each.share);
   }
   return picked;
 }
@@ -180,7 +187,7 @@ constexpr double kHalfWay = 0.5;
 /// What would be kept of a trial: as a score, and the share of the way. None: nothing.
 std::optional<Interpolation> kept_of(const Trial& trial, const Choice& choice, bool pretrained) {
   if (trial.done < trial.epochs) return std::nullopt;
-  if (!pretrained) return Interpolation{1, trial.score};
+  if (!pretrained) return beats(trial.score, choice.start) ? std::optional(Interpolation{1, trial.score}) : std::nullopt;
   const auto helps = [&](const Trial& each) { return clearly_helps(each, choice); };
   const bool luck = choice.start.recall_at_1 >= kGoodStart && std::none_of(choice.trials.begin(), choice.trials.end(), helps);
   std::vector<Interpolation> shares;

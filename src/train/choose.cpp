@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kRateStep = 5;                  // between rates that are tried
 constexpr double kShares[] = {0.25, 0.5, 0.75};  // of the way that pretrained weights may go
-constexpr double kMostCost = 0.5;                // of the training's: what all trials may come to
+constexpr double kMostCost = 0.5;                // of the training's: what short trials may come to
 constexpr std::int64_t kLeastQueries = 60;       // fewer tell nothing
 constexpr std::int64_t kManyImages = 4000;       // to train on, from which dropout pays
 constexpr double kDropout = 0.2;
@@ -83,6 +83,7 @@ class Chooser {
       try_pretrained();
     else
       try_drawn();
+    if (!finds_something()) try_whole_training();
     keep_to_budget();
     pick_trial(choice_, epochs_, pretrained());
     // It slows learning down at first, so trials go without.
@@ -151,6 +152,21 @@ class Chooser {
     const std::int64_t each = std::clamp<std::int64_t>(affordable() / 3, 1, epochs_);
     for (const double factor : {1.0, kRateStep, 1 / kRateStep}) try_rate(first_rate() * factor, each);
     try_beyond(each);
+  }
+
+  /// Whether a trial beats the start.
+  bool finds_something() const {
+    Choice tried = choice_;
+    pick_trial(tried, epochs_, pretrained());
+    return tried.epochs > 0;
+  }
+
+  /// A short trial may have forgotten and not yet learnt. Before the start is kept, for which no training is paid, one as long as the
+  /// training has its say. A budget has no time for it.
+  void try_whole_training() {
+    const auto as_long = [&](const Trial& trial) { return trial.learning_rate == first_rate() && trial.epochs >= epochs_; };
+    if (config_.choosing.budget_seconds() > 0 || std::any_of(choice_.trials.begin(), choice_.trials.end(), as_long)) return;
+    try_rate(first_rate(), epochs_);
   }
 
   void try_rate(double rate, std::int64_t epochs) {

@@ -135,11 +135,11 @@ TEST(Choices, KeepTheStartWhereNothingBeatsIt) {
   pick_trial(choice, 8, true);
   EXPECT_EQ(choice.epochs, 0);
   EXPECT_THAT(choice.reason, HasSubstr("no training beats the weights it starts from on 10 held-out classes"));
-  // Weights that were drawn are nothing to keep.
+  // So too for weights that were drawn.
   choice = choice_of(worse);
   pick_trial(choice, 8, false);
-  EXPECT_EQ(choice.epochs, 8);
-  EXPECT_EQ(choice.learning_rate, 0.02);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_THAT(choice.reason, HasSubstr("no training beats the weights it starts from"));
 }
 
 TEST(Choices, LeaveTrialsAsideThatWereGivenUp) {

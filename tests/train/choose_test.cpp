@@ -184,6 +184,22 @@ TEST_F(Choosing, KeepsTheStartWhenTheChoiceSaysSo) {
   EXPECT_TRUE(std::filesystem::exists(run.model_path()));
 }
 
+TEST_F(Choosing, TriesATrainingOfFullLengthBeforeItKeepsTheStart) {
+  config_.schedule.learning_rate = 100;  // nothing can come of it
+  RunDirectory run = new_run("run");
+  const Choice choice = choose_settings(config_, run);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_THAT(choice.reason, HasSubstr("the weights it starts from"));
+  ASSERT_EQ(choice.trials.size(), 3U);
+  EXPECT_LT(choice.trials[0].epochs, 4);
+  EXPECT_LT(choice.trials[1].epochs, 4);
+  EXPECT_EQ(choice.trials[2].epochs, 4);
+  EXPECT_EQ(choice.trials[2].learning_rate, 100);
+  config_.schedule.epochs = 1;  // trials are as long as that already
+  RunDirectory short_run = new_run("short");
+  EXPECT_EQ(choose_settings(config_, short_run).trials.size(), 2U);
+}
+
 TEST_F(Choosing, KeepsTheStartOfATrainingThatHadToBeStopped) {
   RunDirectory run = new_run("run");
   Choice choice;

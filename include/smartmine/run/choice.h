@@ -83,7 +83,7 @@ bool clearly_helps(const Trial& trial, const Choice& choice);
 
 /// Picks from trials that have been made. Pretrained weights: the highest rate that is as good as the best, within the tolerance, and the
 /// share of the way that is kept; or no training at all. Trials are compared by what would be kept of them. Where the start is good already
-/// and none clearly helps, at most half of the way. Weights drawn at random: the lowest such rate. Sets learning_rate, epochs (0 or
+/// and none clearly helps, at most half of the way. Weights drawn at random: the lowest such rate, or no training either. Sets learning_rate, epochs (0 or
 /// `epochs`), share, interpolations and reason.
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 
