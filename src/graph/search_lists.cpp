@@ -26,8 +26,8 @@ class Searcher {
   Searcher(const BuildTask& task, const OrderedRows& ordered, const EdgeLists& edges, const NeighborLists& lists)
       : task_(task), ordered_(ordered), edges_(edges), lists_(lists), searches_(resolve_threads(task.threads())) {}
 
-  // Searches for the point at each of `count` places and hands what is near it, in `w.found`, to `take`: first what its list had already, then
-  // what was found, in that order, each once. Returns the number of distances computed.
+  // Searches for the point at each of `count` places and hands what is near it, in `w.found`, to `take`: first what its list had already,
+  // then what was found, in that order, each once. Returns the number of distances computed.
   template <class PlaceOf, class Take>
   std::uint64_t run(std::size_t count, std::size_t budget, const PlaceOf& place_of, const Take& take) {
     const Rows rows = ordered_.rows();

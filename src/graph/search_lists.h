@@ -16,7 +16,8 @@ enum class Searched {
 };
 
 /// Lists by backtrack search from each point's own vertex. How many distances that takes is settled on a part of the sample, and once more
-/// with a quarter more should the whole of it fall short. Where looking at all pairs would be quicker it is done instead. Adds what it computes to `computed`.
+/// with a quarter more should the whole of it fall short. Where looking at all pairs would be quicker it is done instead. Adds what it
+/// computes to `computed`.
 Searched search_lists(const BuildTask& task, const OrderedRows& ordered, const EdgeLists& edges, const RecallSample& truth,
                       Candidates& candidates, std::uint64_t& computed);
 
