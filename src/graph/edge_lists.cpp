@@ -34,6 +34,12 @@ std::size_t pairs_to_pass(double rate, double target, double deviations, std::si
   return 0;
 }
 
+// The better the graph, the fewer pairs change it, and the more may be tried against it as it stands: every batch starts threads.
+std::size_t growing_batch(std::size_t batch, double rate) {
+  const auto pairs = static_cast<double>(batch);
+  return static_cast<std::size_t>(std::clamp(pairs / 4 / std::max(1 - rate, 0.01), pairs, 4 * pairs));
+}
+
 // Whether to mend whole targets. It takes as long as some batches, so it must have shown that it helps.
 class WholeTargets {
  public:
@@ -269,7 +275,7 @@ TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOp
       result.added += add_all_towards(targets, edges, rows, options.threads, kernels);
     }
     result.added += add_missing(walked.failed, edges, rows, options.threads, kernels);
-    size = options.batch;
+    size = options.growing ? growing_batch(options.batch, result.rate) : options.batch;
   }
   result.rate = result.bound = 1;
   result.reached = true;
