@@ -23,7 +23,7 @@ std::string index_of(const ListRecord& lists) {
 
 std::string mined_summary(std::span<const EpochRecord> log) {
   const EpochRecord* last = nullptr;
-  double least = 1, sum = 0, lists = 0, selection = 0, all = 0;
+  double least = 1, sum = 0, lists = 0, longer = 0, selection = 0, all = 0;
   std::size_t epochs = 0;
   const auto seconds = [](const EpochRecord& record, const char* stage) {
     const auto found = record.stage_seconds.find(stage);
@@ -36,6 +36,7 @@ std::string mined_summary(std::span<const EpochRecord> log) {
     least = std::min(least, record.mined_share());
     sum += record.mined_share();
     lists += seconds(record, "lists");
+    longer += seconds(record, "longer_lists");
     selection += seconds(record, "selection");
     all += record.seconds() - seconds(record, "evaluation");
   }
@@ -48,8 +49,9 @@ std::string mined_summary(std::span<const EpochRecord> log) {
   if (mining.extended_anchors > 0) length += fmt::format(", up to {} for {} images", mining.extended_neighbors, mining.extended_anchors);
   text += row("lists", fmt::format("{}; by {}", length, index_of(*last->lists)));
   if (all > 0)
-    text += row("time of these",
-                fmt::format("{:.2g} % of an epoch without its evaluation; selecting {:.2g} %", 100 * lists / all, 100 * selection / all));
+    text += row("time of these", fmt::format("{:.2g} % of an epoch without its evaluation; {}selecting {:.2g} %", 100 * lists / all,
+                                             longer > 0 ? fmt::format("longer ones {:.2g} %; ", 100 * longer / all) : "",
+                                             100 * selection / all));
   return text + "\n";
 }
 

@@ -50,7 +50,7 @@ class EpochTable {
   std::string heading() const {
     std::string line = fmt::format("{:>5} {:>7} {:>7} {:>6} {:>7} {:>9} {:>7} {:>6} {:>8} {:>8}", "epoch", "loss", "error%", "kappa",
                                    "mined%", "recall@1%", "MAP@R%", "NMI%", "images/s", "seconds");
-    if (wide_) line += fmt::format(" = {:>7} {:>7} {:>7} {:>7} {:>7}", "embed", "lists", "select", "steps", "eval");
+    if (wide_) line += fmt::format(" = {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}", "embed", "lists", "longer", "select", "steps", "eval");
     return line + "\n";
   }
 
@@ -64,7 +64,7 @@ class EpochTable {
         of(&RetrievalMetrics::recall_at_1), of(&RetrievalMetrics::map_at_r), of(&RetrievalMetrics::nmi),
         trained ? fmt::format("{:.{}f}", record.images_per_second(), record.images_per_second() < 10 ? 1 : 0) : "-", record.seconds());
     if (wide_) line += "  ";
-    for (const char* stage : {"embedding", "lists", "selection", "steps", "evaluation"}) {
+    for (const char* stage : {"embedding", "lists", "longer_lists", "selection", "steps", "evaluation"}) {
       const auto found = record.stage_seconds.find(stage);
       if (wide_) line += fmt::format(" {:>7.1f}", found == record.stage_seconds.end() ? 0.0 : found->second);
     }
@@ -72,7 +72,7 @@ class EpochTable {
   }
 
  private:
-  static constexpr std::size_t kWide = 121;
+  static constexpr std::size_t kWide = 129;
   bool wide_ = output_columns() >= kWide;
 };
 

@@ -185,7 +185,7 @@ export function kindShare(epoch: Epoch, key: string): number | null {
 
 // ---- stages and loss parts
 
-const kStageOrder = ['steps', 'embedding', 'lists', 'selection', 'evaluation'];
+const kStageOrder = ['steps', 'embedding', 'lists', 'longer_lists', 'selection', 'evaluation'];
 
 export function stageNames(runs: Run[]): string[] {
   const names = new Set(runs.flatMap((run) => run.epochs.flatMap((epoch) => Object.keys(epoch.stage_seconds))));

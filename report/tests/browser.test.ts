@@ -128,7 +128,7 @@ describe.skipIf(!executable)('the page in Chromium', () => {
     for (const id of ['training-error', 'validation-error', 'loss', 'learning-rate', 'images-per-second']) await expect.poll(async () => (await seriesOf(page, id))?.map((item) => item.count), { ...patience, message: id }).toEqual([20, 20, 12]);
     for (const id of ['kappa', 'mined-share', 'fallback-share']) await expect.poll(async () => (await seriesOf(page, id))?.map((item) => item.count), { ...patience, message: id }).toEqual([18, 10]);
     await expect.poll(async () => (await seriesOf(page, 'loss-global'))?.map((item) => item.count), patience).toEqual([20, 20]);
-    await expect.poll(async () => (await seriesOf(page, 'stages'))?.map((item) => item.name), patience).toEqual(['steps', 'embedding', 'lists', 'selection', 'evaluation']);
+    await expect.poll(async () => (await seriesOf(page, 'stages'))?.map((item) => item.name), patience).toEqual(['steps', 'embedding', 'lists', 'longer lists', 'selection', 'evaluation']);
     await expect.poll(async () => (await seriesOf(page, 'stage-totals'))?.every((item) => item.count === 3), patience).toBe(true);
     await expect.poll(async () => (await seriesOf(page, 'triplet-kinds'))?.length, patience).toBeGreaterThan(3);
     for (const run of [0, 1, 2]) await expect.poll(async () => (await seriesOf(page, `distances-${run}`))?.every((item) => item.id.startsWith('first') || item.count > 20), patience).toBe(true);

@@ -127,6 +127,11 @@ describe('time', () => {
     expect(stageTotal(a, 'evaluation')).toBe(4);
   });
 
+  it('has longer lists between lists and selection', () => {
+    const longer = run([{ epoch: 3, stage_seconds: { selection: 1, longer_lists: 2, lists: 3 } }]);
+    expect(stageNames([longer])).toEqual(['lists', 'longer_lists', 'selection']);
+  });
+
   it('is stacked in the order of an epoch, unknown stages last', () => expect(stageNames([a])).toEqual(['steps', 'evaluation', 'zeta']));
 });
 

@@ -110,7 +110,7 @@ function epochs(options) {
     const error = epoch === 0 ? null : adaptive && mining ? 0.6 + (0.15 * gauss(draw)) / epoch : mining ? 0.78 * Math.exp(-epoch / 30) : 0.31 * Math.exp(-epoch / 12);
     const row = {
       epoch, training_error: error, validation_error: error === null ? null : Math.min(1, error + 0.04 + 0.02 * draw()), kappa: mining ? kappa : null, loss: error === null ? null : 0.3 * error, learning_rate: epoch === 0 ? null : 0.01 * 0.5 ** Math.floor((epoch - 1) / 3),
-      images_per_second: epoch === 0 ? null : speed * (2900 + 60 * gauss(draw)), seconds: 0, stage_seconds: epoch === 0 ? { evaluation: 2.1 / speed } : { embedding: 1.6 / speed, evaluation: 2.1 / speed, ...(mining ? { lists: 0.55 / speed, selection: 0.02 / speed } : {}), steps: (6.1 + 0.1 * gauss(draw)) / speed },
+      images_per_second: epoch === 0 ? null : speed * (2900 + 60 * gauss(draw)), seconds: 0, stage_seconds: epoch === 0 ? { evaluation: 2.1 / speed } : { embedding: 1.6 / speed, evaluation: 2.1 / speed, ...(mining ? { lists: 0.55 / speed, longer_lists: 0.1 / speed, selection: 0.02 / speed } : {}), steps: (6.1 + 0.1 * gauss(draw)) / speed },
       evaluated_on: split, metrics, notes: mining && epoch % 5 === 3 ? [`of the lists of 200, ${(1 + draw()).toFixed(1)} % hold no positive and ${(20 + 5 * draw()).toFixed(1)} % no negative beyond the bound: lists of about 709 should do, or a smaller kappa`] : [],
       distances: { positive: histogram(draw, 0.95 - 0.35 * risen, 0.3, 3000), negative: histogram(draw, 1.35 + 0.35 * risen, 0.33, 9000), max: 4.0 },
     };

@@ -28,17 +28,25 @@ class Backtrack {
     }
     found_.clear();
     queue_.clear();
-    visit(rows, query, start, kernels);
-    while (!queue_.empty() && found_.size() < budget) {
+    // The nearest vertex with edges left is at hand, not in the queue: nothing there is nearer until one of its edges leads to something
+    // that is.
+    Entry here = visit(rows, query, start, kernels);
+    while (found_.size() < budget) {
+      const auto ends = edges(here.vertex);
+      bool nearer = false;
+      while (here.edge < ends.size() && found_.size() < budget && !nearer) {
+        const std::uint32_t end = ends[here.edge++];
+        if (seen_[end] == mark_) continue;
+        const Entry next = visit(rows, query, end, kernels);
+        nearer = Later()(here, next);
+        push(nearer ? here : next);
+        if (nearer) here = next;
+      }
+      if (nearer) continue;
+      if (queue_.empty()) return;
       std::pop_heap(queue_.begin(), queue_.end(), Later());
-      const Entry entry = queue_.back();
+      here = queue_.back();
       queue_.pop_back();
-      const auto ends = edges(entry.vertex);
-      if (entry.edge >= ends.size()) continue;
-      const std::uint32_t end = ends[entry.edge];
-      queue_.push_back({entry.distance, entry.vertex, entry.edge + 1});
-      std::push_heap(queue_.begin(), queue_.end(), Later());
-      if (seen_[end] != mark_) visit(rows, query, end, kernels);
     }
   }
 
@@ -57,11 +65,14 @@ class Backtrack {
     }
   };
 
-  void visit(const Rows& rows, const float* query, std::uint32_t vertex, const kernels::Kernels& kernels) {
+  Entry visit(const Rows& rows, const float* query, std::uint32_t vertex, const kernels::Kernels& kernels) {
     seen_[vertex] = mark_;
     const float distance = kernels.squared_distance(rows[vertex], query, rows.dimension());
     found_.push_back({vertex, distance});
-    queue_.push_back({distance, vertex, 0});
+    return {distance, vertex, 0};
+  }
+  void push(const Entry& entry) {
+    queue_.push_back(entry);
     std::push_heap(queue_.begin(), queue_.end(), Later());
   }
 

@@ -38,6 +38,19 @@ void Candidates::write_list(std::size_t place, std::span<const std::uint32_t> ca
   w.sorted.resize(candidates.size());
   w.distances.resize(candidates.size());
   w.writer.write(rows[place], rows, candidates, candidates.size(), w.sorted.data(), w.distances.data());
+  take_list(place, ordered, w);
+}
+
+void Candidates::write_list(std::size_t place, std::span<const Found> candidates, const OrderedRows& ordered, ListScratch& w) {
+  require(candidates.size() >= neighbors_, "a search found fewer candidates than the list is long");
+  const std::size_t count = std::min(candidates.size(), neighbors_ + beyond_);
+  w.sorted.resize(count);
+  w.distances.resize(count);
+  w.writer.write(candidates, count, w.sorted.data(), w.distances.data());
+  take_list(place, ordered, w);
+}
+
+void Candidates::take_list(std::size_t place, const OrderedRows& ordered, const ListScratch& w) {
   const auto list = lists.ids(ordered.point(place));
   const auto lengths = lists.distances(ordered.point(place));
   for (std::size_t j = 0; j < neighbors_; ++j) list[j] = ordered.point(w.sorted[j]);

@@ -64,6 +64,8 @@ class Candidates {
   /// Writes the list of the point at `place` from its nearest candidates (places, without itself); all of them, measured and in order,
   /// are left in `w.sorted` and `w.distances`.
   void write_list(std::size_t place, std::span<const std::uint32_t> candidates, const OrderedRows& ordered, ListScratch& w);
+  /// The same from candidates that were measured already. As many as the list and what is kept after it are left in order.
+  void write_list(std::size_t place, std::span<const Found> candidates, const OrderedRows& ordered, ListScratch& w);
   /// Remembers the candidates of the point at `place`, in order, at most as many as there is room for after the list.
   void keep(std::size_t place, std::span<const std::uint32_t> candidates);
   /// The candidates that come after the list of the point at `place`; its own place where there are none.
@@ -93,6 +95,7 @@ class Candidates {
   std::vector<std::uint32_t> take_kept() && { return std::move(kept_); }
 
  private:
+  void take_list(std::size_t place, const OrderedRows& ordered, const ListScratch& w);
   std::size_t offset(std::size_t place) const { return refreshable_ ? place * (neighbors_ + beyond_) + neighbors_ : place * beyond_; }
   std::size_t neighbors_;
   std::size_t beyond_;

@@ -34,6 +34,12 @@ std::size_t pairs_to_pass(double rate, double target, double deviations, std::si
   return 0;
 }
 
+// The better the graph, the fewer pairs change it, and the more may be tried against it as it stands: every batch starts threads.
+std::size_t growing_batch(std::size_t batch, double rate) {
+  const auto pairs = static_cast<double>(batch);
+  return static_cast<std::size_t>(std::clamp(pairs / 4 / std::max(1 - rate, 0.01), pairs, 4 * pairs));
+}
+
 // Whether to mend whole targets. It takes as long as some batches, so it must have shown that it helps.
 class WholeTargets {
  public:
@@ -58,6 +64,72 @@ class WholeTargets {
   int rounds_ = 0;
   double failing_ = 0;
 };
+
+struct Walk {
+  std::uint32_t stopped, target;
+  float squared;  // what is left between the two; 0: it has arrived, on the target or on a copy of it
+};
+
+// Adds the edges that these walks lacked, those of one vertex in the order of the walks.
+std::uint64_t add_missing(std::span<const Walk> walks, EdgeLists& edges, const Rows& rows, unsigned threads,
+                          const kernels::Kernels& kernels) {
+  constexpr std::size_t kParts = 64;       // of the vertices
+  constexpr std::size_t kWorthIt = 1024;  // walks: with fewer it takes longer to start threads
+  const auto add = [&](const Walk& walk) { return edges.add(walk.stopped, {walk.squared, walk.target}, rows, kernels) ? 1U : 0U; };
+  std::uint64_t added = 0;
+  if (walks.size() < kWorthIt) {
+    for (const Walk& walk : walks) added += add(walk);
+    return added;
+  }
+  const auto part_of = [&](const Walk& walk) { return walk.stopped * kParts / edges.vertices(); };
+  std::array<std::size_t, kParts + 1> begins{};
+  for (const Walk& walk : walks) ++begins[part_of(walk) + 1];
+  for (std::size_t part = 0; part < kParts; ++part) begins[part + 1] += begins[part];
+  std::vector<Walk> sorted(walks.size());
+  auto next = begins;
+  for (const Walk& walk : walks) sorted[next[part_of(walk)]++] = walk;
+  std::array<std::uint64_t, kParts> of_part{};
+  parallel_for(kParts, 1, threads, [&](std::size_t part, std::size_t, unsigned) {
+    for (std::size_t i = begins[part]; i < begins[part + 1]; ++i) of_part[part] += add(sorted[i]);
+  });
+  for (const std::uint64_t some : of_part) added += some;
+  return added;
+}
+
+// What a round of walks came to.
+struct Round {
+  std::vector<Walk> failed;  // in the order of the pairs
+  std::size_t arrived = 0;
+  std::uint64_t computed = 0;
+};
+
+// Walks between random pairs. Nothing depends on the threads.
+Round walk_random_pairs(std::uint64_t number, std::size_t pairs, const EdgeLists& edges, const Rows& rows, const TraverseOptions& options,
+                        const kernels::Kernels& kernels) {
+  constexpr std::size_t kPiece = 64;
+  const std::size_t vertices = edges.vertices();
+  std::vector<Round> pieces((pairs + kPiece - 1) / kPiece);
+  parallel_for(pairs, kPiece, options.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    Round& piece = pieces[begin / kPiece];
+    for (std::size_t i = begin; i < end; ++i) {
+      Random random(options.seed, kPairStream + (number << 16), i);
+      const auto start = static_cast<std::uint32_t>(random.below(vertices));
+      auto goal = static_cast<std::uint32_t>(random.below(vertices - 1));
+      goal += goal >= start;
+      const std::uint32_t stopped = downhill(edges, rows, start, rows[goal], kernels, piece.computed);
+      const float squared = stopped == goal ? 0 : kernels.squared_distance(rows[stopped], rows[goal], rows.dimension());
+      piece.arrived += squared > 0 ? 0 : 1;
+      if (squared > 0) piece.failed.push_back({stopped, goal, squared});
+    }
+  });
+  Round all;
+  for (const Round& piece : pieces) {
+    all.failed.insert(all.failed.end(), piece.failed.begin(), piece.failed.end());
+    all.arrived += piece.arrived;
+    all.computed += piece.computed;
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -89,20 +161,21 @@ bool EdgeLists::add(std::size_t vertex, Edge edge, const Rows& rows, const kerne
 
 std::uint32_t downhill(const EdgeLists& edges, const Rows& rows, std::uint32_t start, const float* target, const kernels::Kernels& kernels,
                        std::uint64_t& computed) {
+  constexpr std::size_t kMostEdges = 1024;
+  std::uint32_t ends[kMostEdges];
+  float squared[kMostEdges];
   std::uint32_t here = start;
   float distance = kernels.squared_distance(rows[here], target, rows.dimension());
   ++computed;
   while (true) {
     const auto mine = edges.of(here);
-    for (const Edge& edge : mine) prefetch_row(rows, edge.end);
+    for (std::size_t i = 0; i < mine.size(); ++i) ends[i] = mine[i].end;
+    kernels.squared_distances(target, rows.data(), ends, mine.size(), rows.dimension(), squared);
     std::uint32_t best = here;
     float nearest = distance;
-    for (const Edge& edge : mine) {
-      const float squared = kernels.squared_distance(rows[edge.end], target, rows.dimension());
-      if (squared < nearest) {
-        nearest = squared;
-        best = edge.end;
-      }
+    for (std::size_t i = 0; i < mine.size(); ++i) {  // without a branch: nobody could foretell it
+      best = squared[i] < nearest ? ends[i] : best;
+      nearest = squared[i] < nearest ? squared[i] : nearest;
     }
     computed += mine.size();
     if (best == here) return here;
@@ -165,14 +238,8 @@ std::uint64_t add_all_towards(std::span<const std::uint32_t> targets, EdgeLists&
 
 TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOptions& options, const kernels::Kernels& kernels,
                             const Progress& progress) {
-  struct Walk {
-    std::uint32_t stopped, target;
-    float squared;  // what is left between the two; 0: it has arrived, on the target or on a copy of it
-    std::uint32_t computed;
-  };
   TraverseResult result;
   const std::size_t vertices = edges.vertices();
-  std::vector<Walk> walks;
   std::size_t tried = 0;
   std::size_t size = kLeastPairs;
   std::size_t trial = 1;  // the graph as it came is put to the first
@@ -180,24 +247,9 @@ TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOp
   WholeTargets whole(options);
   std::vector<std::uint32_t> targets;
   for (std::uint64_t round = 0; vertices > 1; ++round) {
-    walks.resize(size);
-    parallel_for(size, 64, options.threads, [&](std::size_t begin, std::size_t end, unsigned) {
-      for (std::size_t i = begin; i < end; ++i) {
-        Random random(options.seed, kPairStream + (round << 16), i);
-        const auto start = static_cast<std::uint32_t>(random.below(vertices));
-        auto goal = static_cast<std::uint32_t>(random.below(vertices - 1));
-        goal += goal >= start;
-        std::uint64_t computed = 0;
-        const std::uint32_t stopped = downhill(edges, rows, start, rows[goal], kernels, computed);
-        const float squared = stopped == goal ? 0 : kernels.squared_distance(rows[stopped], rows[goal], rows.dimension());
-        walks[i] = {stopped, goal, squared, static_cast<std::uint32_t>(computed)};
-      }
-    });
-    std::size_t arrived = 0;
-    for (const Walk& walk : walks) {
-      result.computed += walk.computed;
-      arrived += !(walk.squared > 0);
-    }
+    const Round walked = walk_random_pairs(round, size, edges, rows, options, kernels);
+    const std::size_t arrived = walked.arrived;
+    result.computed += walked.computed;
     tried += size;
     const double deviations = deviations_of_trial(trial);
     const auto hits = static_cast<double>(arrived), pairs = static_cast<double>(size);
@@ -218,14 +270,12 @@ TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOp
     if (whole.next(result.rate)) {
       constexpr std::size_t kTargets = 64;
       targets.clear();
-      for (std::size_t i = 0; i < size && targets.size() < kTargets; ++i)
-        if (walks[i].squared > 0) targets.push_back(walks[i].target);
+      for (std::size_t i = 0; i < walked.failed.size() && targets.size() < kTargets; ++i) targets.push_back(walked.failed[i].target);
       result.computed += targets.size() * vertices;
       result.added += add_all_towards(targets, edges, rows, options.threads, kernels);
     }
-    for (const Walk& walk : walks)
-      if (walk.squared > 0) result.added += edges.add(walk.stopped, {walk.squared, walk.target}, rows, kernels);
-    size = options.batch;
+    result.added += add_missing(walked.failed, edges, rows, options.threads, kernels);
+    size = options.growing ? growing_batch(options.batch, result.rate) : options.batch;
   }
   result.rate = result.bound = 1;
   result.reached = true;

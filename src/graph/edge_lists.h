@@ -107,6 +107,7 @@ struct TraverseOptions {
   double hopeless_below = 0;   ///< or the share is under this: one edge a failure, it would take too many pairs.
   bool whole_targets = false;  ///< Whether all edges that some targets lack are added at once while the share is far from its target.
   std::size_t batch = 1024;    ///< Pairs tried against the graph as it stands.
+  bool growing = false;        ///< Batches become up to four times as large where fewer than a quarter of the pairs fail.
   std::uint64_t seed = 1;
   unsigned threads = 0;
 };

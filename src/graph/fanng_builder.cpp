@@ -159,7 +159,8 @@ void certify(const BuildTask& task, const Fanng* previous, const OrderedRows& or
   TraverseOptions how{.target = task.options.success_target, .seed = task.options.seed, .threads = task.threads()};
   const bool random = task.options.start == Start::kRandom;
   if (random) {
-    how.batch = std::max<std::size_t>(256, task.size() / 4);
+    how.batch = std::max<std::size_t>(1024, task.size());
+    how.growing = true;
     how.most_pairs = 2000 * task.size() + 100000;
   } else {
     how.batch = std::max<std::size_t>(1024, task.size() / 16);

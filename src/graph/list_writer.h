@@ -10,6 +10,7 @@
 #include "graph/kernels/kernels.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/rows.h"
+#include "smartmine/graph/fanng.h"
 
 namespace smartmine {
 
@@ -21,13 +22,29 @@ class ListWriter {
   /// Writes the `count` nearest of `candidates` (at least as many, distinct), nearest first, ties in the order they stand in.
   void write(const float* query, const Rows& rows, std::span<const std::uint32_t> candidates, std::size_t count, std::uint32_t* ids,
              float* distances) {
-    require(candidates.size() >= count, "a list needs as many candidates as it is long");
     scores_.resize(candidates.size());
     slots_.assign(candidates.begin(), candidates.end());
-    places_.resize(count);
     kernels_.squared_distances(query, rows.data(), candidates.data(), candidates.size(), rows.dimension(), scores_.data());
     for (float& score : scores_) score = -score;
-    kernels::Reservoir best{0, static_cast<std::uint32_t>(candidates.size()), scores_.data(), slots_.data(), 0, 0, 0, false, 0};
+    write_best(count, ids, distances);
+  }
+  /// The same of candidates that were measured before.
+  void write(std::span<const Found> candidates, std::size_t count, std::uint32_t* ids, float* distances) {
+    scores_.resize(candidates.size());
+    slots_.resize(candidates.size());
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      scores_[i] = -candidates[i].distance;
+      slots_[i] = candidates[i].id;
+    }
+    write_best(count, ids, distances);
+  }
+
+ private:
+  // Of the candidates in slots_, with their negative distances in scores_.
+  void write_best(std::size_t count, std::uint32_t* ids, float* distances) {
+    require(slots_.size() >= count, "a list needs as many candidates as it is long");
+    places_.resize(count);
+    kernels::Reservoir best{0, static_cast<std::uint32_t>(slots_.size()), scores_.data(), slots_.data(), 0, 0, 0, false, 0};
     kernels_.finish(&best, count, 0);
     for (std::size_t i = 0; i < count; ++i) scores_[i] = -scores_[i];
     constexpr std::size_t kFewKeys = 512;  // counting ranks is quadratic
@@ -45,7 +62,6 @@ class ListWriter {
     }
   }
 
- private:
   const kernels::Kernels& kernels_;
   std::vector<float> scores_;
   std::vector<std::uint32_t> slots_;

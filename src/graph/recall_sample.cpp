@@ -49,10 +49,13 @@ RecallSample::RecallSample(const BuildTask& task, const Rows& rows, std::vector<
 
 std::size_t RecallSample::hits(std::size_t index, std::span<const std::uint32_t> ids, std::span<const float> distances) const {
   std::size_t right = 0;
-  const auto first = ids_.begin() + static_cast<std::ptrdiff_t>(index * neighbors_);
-  for (std::size_t j = 0; j < ids.size(); ++j)
-    right += distances[j] <= radii_[index] || std::binary_search(first, first + static_cast<std::ptrdiff_t>(neighbors_), ids[j]);
+  for (std::size_t j = 0; j < ids.size(); ++j) right += is_hit(index, {ids[j], distances[j]}) ? 1 : 0;
   return right;
+}
+
+bool RecallSample::is_hit(std::size_t index, const Found& entry) const {
+  const auto first = ids_.begin() + static_cast<std::ptrdiff_t>(index * neighbors_);
+  return entry.distance <= radii_[index] || std::binary_search(first, first + static_cast<std::ptrdiff_t>(neighbors_), entry.id);
 }
 
 double RecallSample::recall(const NeighborLists& lists) const {

@@ -20,6 +20,9 @@ class RecallSample {
   /// Of the list of the `index`-th point, the entries that are right: in the exact list, or as near as its last (a tie).
   std::size_t hits(std::size_t index, std::span<const std::uint32_t> ids, std::span<const float> distances) const;
 
+  /// Whether one entry is.
+  bool is_hit(std::size_t index, const Found& entry) const;
+
   double recall(const NeighborLists& lists) const;
 
  private:

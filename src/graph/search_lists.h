@@ -15,8 +15,9 @@ enum class Searched {
   kNot,         ///< Both would take hours: the lists are as they were.
 };
 
-/// Lists by backtrack search from each point's own vertex. How many distances that takes is settled on the sample: twice as many until they
-/// reach the recall. Where looking at all pairs would be quicker it is done instead. Adds what it computes to `computed`.
+/// Lists by backtrack search from each point's own vertex. How many distances that takes is settled on a part of the sample, and once more
+/// with a quarter more should the whole of it fall short. Where looking at all pairs would be quicker it is done instead. Adds what it
+/// computes to `computed`.
 Searched search_lists(const BuildTask& task, const OrderedRows& ordered, const EdgeLists& edges, const RecallSample& truth,
                       Candidates& candidates, std::uint64_t& computed);
 

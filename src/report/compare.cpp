@@ -36,6 +36,7 @@ constexpr std::array kCourses = {Course{"recall@1", "Recall@1 by epoch, %", 100}
                                  Course{"map@r", "MAP@R by epoch, %", 100},
                                  Course{"training_error", "Training error by epoch, %", 100},
                                  Course{"validation_error", "Validation error by epoch, %", 100},
+                                 Course{"mined", "Mined triplets by epoch, %", 100},
                                  Course{"kappa", "Kappa by epoch", 1}};
 
 using Settings = std::map<std::string, std::string>;
@@ -153,6 +154,7 @@ RunGroup group_of(const std::vector<const ReadRun*>& runs, std::vector<std::stri
       if (const auto of_epoch = mined_of(line)) {
         mined_sum += of_epoch->share;
         ++mined_epochs;
+        values[line["epoch"].get<std::int64_t>()]["mined"].push_back(of_epoch->share);
         indices.insert(of_epoch->index);
       }
       for (const auto& [name, value] : figures_of(line)) values[line["epoch"].get<std::int64_t>()][name].push_back(value);
@@ -174,7 +176,7 @@ RunGroup group_of(const std::vector<const ReadRun*>& runs, std::vector<std::stri
     for (const auto& [name, list] : by_name) group.by_epoch[epoch][name] = spread_of(list);
   if (const auto last = group.by_epoch.find(group.epochs); last != group.by_epoch.end()) {
     group.metrics = last->second;
-    for (const char* name : {"training_error", "validation_error", "kappa"}) group.metrics.erase(name);
+    for (const char* name : {"training_error", "validation_error", "mined", "kappa"}) group.metrics.erase(name);
     for (const auto& [name, list] : kept)
       if (list.size() == runs.size()) group.metrics[name] = spread_of(list);
   }

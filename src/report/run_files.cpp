@@ -208,6 +208,29 @@ std::optional<EvaluatedSplit> read_evaluated(const std::filesystem::path& run, s
   return split;
 }
 
+namespace {
+
+constexpr std::size_t kShownAnchors = 6;
+
+// Those whose first triplet is mined in most epochs, in the order they stand in.
+Json choose_mined(const Json& anchors) {
+  std::vector<std::pair<std::size_t, std::size_t>> order;  // epochs without a mined triplet, and the place
+  for (std::size_t a = 0; a < anchors.size(); ++a) {
+    const Json& epochs = anchors[a]["epochs"];
+    order.emplace_back(std::count_if(epochs.begin(), epochs.end(),
+                                     [](const Json& epoch) { return epoch["mined"].empty() || epoch["mined"][0]["kind"] != "mined"; }),
+                       a);
+  }
+  std::sort(order.begin(), order.end());
+  order.resize(std::min(kShownAnchors, order.size()));
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  Json chosen = Json::array();
+  for (const auto& [without, place] : order) chosen.push_back(anchors[place]);
+  return chosen;
+}
+
+}  // namespace
+
 Json read_triplets(const std::filesystem::path& run, std::int64_t last_epoch, Problems& problems) {
   Json anchors = Json::array();
   for (const EpochFile& file : epoch_files(run / "report", "triplets-", ".json", last_epoch)) {
@@ -231,7 +254,7 @@ Json read_triplets(const std::filesystem::path& run, std::int64_t last_epoch, Pr
       anchors = std::move(merged);
     });
   }
-  return anchors.empty() ? Json() : Json{{"anchors", std::move(anchors)}};
+  return anchors.empty() ? Json() : Json{{"anchors", choose_mined(anchors)}};
 }
 
 }  // namespace smartmine

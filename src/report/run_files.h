@@ -52,7 +52,8 @@ struct EvaluatedSplit {
 };
 std::optional<EvaluatedSplit> read_evaluated(const std::filesystem::path& run, std::int64_t last_epoch, Problems& problems);
 
-/// The anchors and their triplets, as the page has them; null: there are none.
+/// Six anchors and their triplets, as the page has them: those whose first triplet was mined in most of the epochs, of equals the first.
+/// Null: there are none.
 Json read_triplets(const std::filesystem::path& run, std::int64_t last_epoch, Problems& problems);
 
 }  // namespace smartmine

@@ -164,7 +164,7 @@ EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& 
   note_plan(epoch, plan, kappa, record);
   if (longer) {  // it was asked from within the selection
     record.stage_seconds["selection"] -= longer->seconds();
-    record.stage_seconds["lists"] += longer->seconds();
+    record.stage_seconds["longer_lists"] += longer->seconds();
   }
   record.step_losses = StepLosses::of(plan.batches());
   EpochUnderWay planned{.plan = std::move(plan), .record = std::move(record)};

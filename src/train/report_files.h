@@ -37,7 +37,8 @@ struct ShownTriplets {
 /// Whether an epoch's triplets are to be shown: those of --save-epochs, or four from the first that may be mined to the last.
 bool is_report_epoch(const RunConfig& config, std::int64_t epoch);
 
-/// Six anchors, the same in every epoch of a run, of different classes where there are as many, with some of their triplets.
+/// Some anchors, the same in every epoch of a run, of different classes where there are as many, with some of their triplets. A report
+/// shows those that were mined.
 ShownTriplets choose_triplets(const EpochPlan& plan, const LabelIndex& labels, std::uint64_t seed, std::int64_t epoch);
 
 /// Pictures and names that only a report needs, written by threads of their own so that training does not wait for them. A file appears

@@ -113,13 +113,26 @@ TEST_F(Reproduce, GoesOnAfterARunThatFailsAndSaysSo) {
 TEST_F(Reproduce, PrintsTheCommandsOfAllRowsAndStudies) {
   const Outcome outcome = run({"--dry-run"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 8 * 3 + 1 + (4 + 6 + 3) * 3);
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 8 * 3 + 1 + (4 + 6 + 2) * 3);
+  EXPECT_THAT(outcome.out, Not(HasSubstr("index/exact"))) << "the adaptive row has exact lists already";
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("--kappa 64 --seed"), HasSubstr("--mined-fraction 0.6"), HasSubstr("--graph-start random"),
                                  HasSubstr("--epochs 16 --save-epochs 4,8,12,16 "), HasSubstr("--validation-classes 0 ")));
   EXPECT_FALSE(std::filesystem::exists(result("")));
   EXPECT_THAT(run({"--dry-run", "--epochs", "8"}).out,
               HasSubstr("--save-epochs 4,8 "));  // what was asked for goes before the paper's epochs
   EXPECT_THAT(run({"--dry-run"}, {"--validation-classes", "0.2"}).out, Not(HasSubstr("--validation-classes 0 ")));
+}
+
+TEST_F(Reproduce, TrainsTheRowOfExactSearchAnewOnlyWhereTheAdaptiveRowHasAnotherIndex) {
+  const std::vector<std::string> parts = {"--dry-run", "--only", "index", "--seeds", "1"};
+  EXPECT_THAT(run(parts).out, AllOf(HasSubstr("rows/triplet-fanng-global-adaptive/seed-1"), Not(HasSubstr("index/exact/seed-1"))));
+  const auto anew = AllOf(HasSubstr("--index exact"), HasSubstr("index/exact/seed-1"), Not(HasSubstr("rows/")));
+  EXPECT_THAT(run(parts, {"--graph-start", "previous"}).out, anew);
+  write_text(folder_ / "recipe.toml",
+             "index = \"fanng\"\n" + read_text(std::filesystem::path(SMARTMINE_SOURCE) / "recipes/glyphs.toml"));
+  std::vector<std::string> with_recipe = parts;
+  with_recipe.insert(with_recipe.end(), {"--recipe", folder_ / "recipe.toml"});
+  EXPECT_THAT(run(with_recipe).out, anew);
 }
 
 TEST_F(Reproduce, TrainsThePapersOwnRowsByItsLetterBesideTheBetterOnes) {

@@ -217,6 +217,19 @@ TEST(FanngFromPartitionSlow, IsTheSameCertifiedAtAnyNumberOfThreads) {
   EXPECT_EQ(one.stats.success_rate, more.stats.success_rate);
 }
 
+TEST(Fanng, RandomStartSearchesNoLongerThanTheRecallAsksFor) {
+  const MadeRows made = clustered_unit_rows(3000, 16, 20);
+  std::uint64_t computed = 0;
+  for (const double target : {0.8, 0.95, 0.999}) {
+    const FanngOptions options{.neighbors = 40, .recall_target = target, .start = Start::kRandom, .threads = 1};
+    const FanngResult result = build_fanng(made.rows(), options);
+    EXPECT_GE(result.stats.recall, target);
+    EXPECT_LT(result.stats.recall, target + 0.08);
+    EXPECT_GT(result.stats.distance_computations, computed) << "as many as for a lower recall";
+    computed = result.stats.distance_computations;
+  }
+}
+
 TEST(FanngFromRandomEdges, IsCertifiedAndFindsTheListsBySearching) {
   const MadeRows made = clustered_unit_rows(2000, 32, 30);
   const FanngOptions options{.neighbors = 20, .start = Start::kRandom, .threads = 1};

@@ -164,6 +164,43 @@ TEST_F(Compare, ShowsTheCourseOfEveryGroupSideBySide) {
   EXPECT_THAT(comparison_tables(one_system, {.by_epoch = true}), HasSubstr("| epoch | kappa 4 | kappa 16 |"));
 }
 
+TEST_F(Compare, ShowsHowMuchEveryEpochMinedBesideKappa) {
+  const Comparison comparison = compare({make("a", {.seed = 1, .mined = 0.8}), make("b", {.seed = 2, .mined = 0.9})});
+  EXPECT_FALSE(comparison.groups[0].by_epoch.at(1).contains("mined"));
+  EXPECT_NEAR(comparison.groups[0].by_epoch.at(2).at("mined").mean, 0.85, 1e-9);
+  EXPECT_FALSE(comparison.groups[0].metrics.contains("mined"));
+  EXPECT_THAT(comparison_tables(comparison, {.by_epoch = true}),
+              HasSubstr("Mined triplets by epoch, %, mean over runs:\n\n| epoch | triplet-fanng-global |\n"
+                        "|------:|---------------------:|\n|     2 |                85.00 |\n"));
+  const auto json = nlohmann::json::parse(comparison_json(comparison, {.by_epoch = true}));
+  EXPECT_NEAR(json.at("groups").at(0).at("by_epoch").at(2).at("mined").get<double>(), 0.85, 1e-9);
+  EXPECT_THAT(comparison_tables(compare({make("c")}), {.by_epoch = true}), Not(HasSubstr("Mined triplets")));
+}
+
+TEST_F(Compare, ShowsTheAnchorsWhoseTripletsWereMinedInMostEpochs) {
+  make_finished_run(folder_ / "run", {});
+  // Of nine anchors, those at 1 and 4 are never mined, 6 in the first epoch only.
+  for (const int epoch : {1, 2}) {
+    Json anchors = Json::array();
+    for (const int a : {0, 1, 2, 3, 4, 5, 6, 7, 8}) {
+      const auto picture = [](int number) { return Json{{"name", std::to_string(number)}, {"class", "c"}, {"image", nullptr}}; };
+      Json positive = picture(20), negative = picture(30);
+      positive["distance"] = negative["distance"] = 0.5;
+      const bool mined = a != 1 && a != 4 && (a != 6 || epoch == 1);
+      Json anchor = picture(a);
+      anchor["mined"] = Json::array({Json{{"positive", positive}, {"negative", negative}, {"kind", mined ? "mined" : "random"}}});
+      anchor["random"] = Json::array();
+      anchors.push_back(anchor);
+    }
+    write_file(folder_ / "run/report" / ("triplets-000" + std::to_string(epoch) + ".json"),
+               Json{{"epoch", epoch}, {"kappa", 2.5}, {"anchors", anchors}}.dump());
+  }
+  std::vector<std::string> shown;
+  for (const ShownTriplet& one : compare({folder_ / "run"}).groups[0].triplets)
+    if (one.epoch == 2) shown.push_back(one.anchor);
+  EXPECT_THAT(shown, ElementsAre("0", "2", "3", "5", "7", "8"));
+}
+
 TEST_F(Compare, ShowsTheTripletsOfTheSameAnchorsAtTheEpochsKept) {
   make_run(folder_ / "run");  // of six anchors at epochs 2 and 4
   const Comparison comparison = compare({folder_ / "run"});

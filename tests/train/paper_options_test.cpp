@@ -76,6 +76,8 @@ TEST_F(PaperOptions, LongerListsAreSearchedWhereShortOnesYieldNothingAndMoreIsMi
   EXPECT_GT(with.mining->extended_anchors, 0U);
   EXPECT_EQ(with.mining->extended_neighbors, 35U);  // all others: 16 times three would be more
   for (const auto& [stage, seconds] : with.stage_seconds) EXPECT_GE(seconds, 0) << stage;
+  EXPECT_FALSE(without.stage_seconds.contains("longer_lists"));
+  EXPECT_GT(with.stage_seconds.at("longer_lists"), 0) << "told apart from the lists that all images have";
   config_.mining.longest_list = 6;
   EXPECT_EQ(train("bounded").at(2).mining->extended_neighbors, 6U);
 }

@@ -105,7 +105,7 @@ struct EpochRecord {
   std::optional<BatchStats> grouping;  ///< Of systems that put near classes into one batch.
   std::optional<BatchLook> look;       ///< Likewise, of epochs that mined.
   std::optional<ListRecord> lists;
-  std::map<std::string, double> stage_seconds;  ///< "embedding", "lists", "selection", "steps", "evaluation".
+  std::map<std::string, double> stage_seconds;  ///< "embedding", "lists", "longer_lists", "selection", "steps", "evaluation".
   std::optional<RetrievalMetrics> metrics;      ///< On evaluation epochs.
   std::optional<double> validation_error;       ///< Likewise: share of random triplets of the evaluated split that violate the margin.
   std::optional<double> reserved_error;         ///< The same on images of training classes that are not trained on, if there are any.

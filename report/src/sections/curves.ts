@@ -85,7 +85,7 @@ export function mining(state: State): Section {
 }
 
 // Parts of a stack keep their look whichever run is shown.
-const stages = (state: State): StackPart[] => stageNames(state.runs).map((name, i) => ({ key: name, name, color: i, decal: i }));
+const stages = (state: State): StackPart[] => stageNames(state.runs).map((key, i) => ({ key, name: key.replaceAll('_', ' '), color: i, decal: i }));
 
 export function time(state: State): Section {
   const timed = (run: Run) => run.epochs.some((epoch) => Object.keys(epoch.stage_seconds).length > 0);

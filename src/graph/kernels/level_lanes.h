@@ -135,6 +135,14 @@ void squared_distances(const float* from, const float* rows, const uint32_t* ids
     for (size_t next = i + 16; next < count && next < i + 32; ++next) fetch(next);
     sixteen_distances(from, rows, ids + i, dimension, out + i);
   }
+  constexpr size_t kNearlySixteen = 6;  // from so many on it is quicker to do some twice than each alone
+  if (count - i >= kNearlySixteen) {
+    uint32_t last[16];
+    alignas(64) float distances[16];
+    for (size_t lane = 0; lane < 16; ++lane) last[lane] = ids[i + lane < count ? i + lane : i];
+    sixteen_distances(from, rows, last, dimension, distances);
+    for (size_t lane = 0; i < count; ++lane, ++i) out[i] = distances[lane];
+  }
 #endif
   constexpr size_t kAhead = 6;
   for (; i < count; ++i) {
