@@ -124,7 +124,7 @@ std::size_t ListFinder::scan_block(const PackedRows& packed, std::span<const std
 }
 
 std::size_t ListFinder::choose_room(const PackedRows& packed) {
-  constexpr std::size_t kLittle = 4 * kernels::kReservoirSlack, kFewQueries = 1024, kProbes = 32;
+  constexpr std::size_t kLittle = 4 * kernels::kReservoirSlack, kFewQueries = 1024, kProbes = 32, kLeast = 448;
   if (&packed.kernels() == &kernels_.floats) return 2 * keep() + kLittle;
   if (total() < kFewQueries || rows_.size() < kFewQueries || lists_.own.empty()) return 12 * keep() + kLittle;
   // Little room keeps thresholds fresh, and panels in the second-level cache; too little has queries scanned again. Rows are tried, not
@@ -137,7 +137,7 @@ std::size_t ListFinder::choose_room(const PackedRows& packed) {
   const ExactLists lists{rows, {}, lists_.neighbors, ids, distances};
   ListFinder trial(rows_, lists, kernels_, threads_, progress_, stage_);
   const std::size_t most = trial.scan_block(packed, probes, 64 * keep() + kLittle, crowded);
-  return crowded.size() > kProbes / 2 ? 0 : most + most / 4 + kLittle;
+  return crowded.size() > kProbes / 2 ? 0 : std::max(kLeast, most + most / 4 + kLittle);
 }
 
 std::vector<std::uint32_t> ListFinder::scan(const Frame& frame, const kernels::PanelKernels& panels,
