@@ -25,7 +25,7 @@ NeighborResult run(const Rows& rows, std::span<const float* const> queries, std:
   const std::size_t count = options.neighbors;
   const auto some = [&, begin = begin, end = end](auto all) { return all.subspan(begin * count, (end - begin) * count); };
   const ExactLists lists{queries.subspan(begin, end - begin), own.empty() ? own : own.subspan(begin, end - begin), count,
-                         some(result.lists.all_ids()), some(result.lists.all_distances())};
+                         some(result.lists.all_ids()), some(result.lists.all_distances()), queries.size()};
   result.stats.distance_computations = team_sum(team, find_exact_lists(rows, lists, kernels, options.threads, progress, "exact search"));
   if (team != nullptr) {
     team->gather(result.lists.all_ids().data(), count * sizeof(std::uint32_t), begins);

@@ -15,7 +15,8 @@ namespace smartmine {
 
 namespace {
 
-constexpr std::size_t kQueryBlock = 48;  // queries scanned together: their candidates stay in the second-level cache
+constexpr std::size_t kTurnedShare = 32;  // rows are turned for at least one query in so many rows
+constexpr std::size_t kQueryBlock = 48;   // queries scanned together: their candidates stay in the second-level cache
 
 // Candidates by plain distances, for queries around which too many points lie closer together than the packing tells. Rows come in the
 // order of their ids and only nearer ones are let in, so ties go to the lower id.
@@ -54,6 +55,8 @@ class ListFinder {
   // Lists of `queries` by plain distances.
   void measure(std::span<const std::uint32_t> queries);
   std::uint64_t computed() const { return computed_; }
+  // Queries of all members of a team.
+  std::size_t total() const { return std::max(lists_.all, lists_.queries.size()); }
 
  private:
   // Entries to keep in a scan: the list, and the query itself where it is a row.
@@ -64,7 +67,11 @@ class ListFinder {
     writer.write(lists_.queries[query], rows_, candidates, count, lists_.ids.data() + query * count,
                  lists_.distances.data() + query * count);
   }
-  void scan_block(const PackedRows& packed, std::span<const std::uint32_t> queries, std::vector<std::uint32_t>& crowded);
+  // Candidates that a query has room for, by what a few rows need; 0: half of them would need too much.
+  std::size_t choose_room(const PackedRows& packed);
+  // Adds the queries whose candidates do not fit to `crowded`; returns the most candidates that another one has.
+  std::size_t scan_block(const PackedRows& packed, std::span<const std::uint32_t> queries, std::size_t capacity,
+                         std::vector<std::uint32_t>& crowded);
 
   const Rows& rows_;
   const ExactLists& lists_;
@@ -75,19 +82,19 @@ class ListFinder {
   std::atomic<std::uint64_t> computed_{0};
 };
 
-void ListFinder::scan_block(const PackedRows& packed, std::span<const std::uint32_t> queries, std::vector<std::uint32_t>& crowded) {
+std::size_t ListFinder::scan_block(const PackedRows& packed, std::span<const std::uint32_t> queries, std::size_t capacity,
+                                   std::vector<std::uint32_t>& crowded) {
   const kernels::PanelKernels& panels = packed.kernels();
   const std::size_t block = queries.size(), dimension = rows_.dimension(), query_bytes = panels.query_bytes(dimension);
-  const std::size_t capacity = (&panels == &kernels_.floats ? 2 : 12) * keep() + 4 * kernels::kReservoirSlack;
   std::vector<std::uint8_t> packed_queries(block * query_bytes);
   Buffer<float> scores(block * capacity);
   Buffer<std::uint32_t> slots(block * capacity);
   std::vector<kernels::Reservoir> reservoirs(block);
+  std::vector<float> scratch(dimension);
   for (std::size_t i = 0; i < block; ++i) {
     kernels::Reservoir& r = reservoirs[i];
     r = {panels.lowest_score, 0, scores.data() + i * capacity, slots.data() + i * capacity, 0, 0, 0, false, 0};
-    const float error =
-        panels.pack_query(packed.frame().packing(), lists_.queries[queries[i]], packed_queries.data() + i * query_bytes, &r);
+    const float error = packed.pack_query(lists_.queries[queries[i]], packed_queries.data() + i * query_bytes, &r, scratch.data());
     // If e is what packing may add to a distance, the last of the true list is at most e beyond the last of the packed one, and may itself
     // look e farther than it is. Rounding in the sums comes on top.
     r.slack = 2.0F * 1.0001F * (error + packed.error());
@@ -97,11 +104,15 @@ void ListFinder::scan_block(const PackedRows& packed, std::span<const std::uint3
   std::uint64_t distances = block * rows_.size();
   ListWriter writer(kernels_);
   std::vector<std::uint32_t> candidates;
+  std::size_t most = 0;
   for (std::size_t i = 0; i < block; ++i) {
     if (reservoirs[i].overflowed || reservoirs[i].count < std::min(keep(), rows_.size())) {
       crowded.push_back(queries[i]);
       continue;
     }
+    // What came in under an earlier threshold goes; there is room for all that is within the slack.
+    if (reservoirs[i].count > keep()) kernels_.shrink(&reservoirs[i], keep(), capacity + kernels::kReservoirSlack);
+    most = std::max<std::size_t>(most, reservoirs[i].count);
     candidates.clear();
     for (std::uint32_t entry = 0; entry < reservoirs[i].count; ++entry)
       if (reservoirs[i].slots[entry] != own_of(queries[i])) candidates.push_back(reservoirs[i].slots[entry]);
@@ -109,16 +120,36 @@ void ListFinder::scan_block(const PackedRows& packed, std::span<const std::uint3
     write(writer, queries[i], candidates);
   }
   computed_ += distances;
+  return most;
+}
+
+std::size_t ListFinder::choose_room(const PackedRows& packed) {
+  constexpr std::size_t kLittle = 4 * kernels::kReservoirSlack, kFewQueries = 1024, kProbes = 32, kLeast = 448;
+  if (&packed.kernels() == &kernels_.floats) return 2 * keep() + kLittle;
+  if (total() < kFewQueries || rows_.size() < kFewQueries || lists_.own.empty()) return 12 * keep() + kLittle;
+  // Little room keeps thresholds fresh, and panels in the second-level cache; too little has queries scanned again. Rows are tried, not
+  // queries, so that all members of a team choose the same.
+  std::vector<const float*> rows(kProbes);
+  for (std::size_t i = 0; i < kProbes; ++i) rows[i] = rows_[i * rows_.size() / kProbes];
+  std::vector<std::uint32_t> ids(kProbes * lists_.neighbors), probes(kProbes), crowded;
+  std::vector<float> distances(ids.size());
+  std::iota(probes.begin(), probes.end(), 0U);
+  const ExactLists lists{rows, {}, lists_.neighbors, ids, distances};
+  ListFinder trial(rows_, lists, kernels_, threads_, progress_, stage_);
+  const std::size_t most = trial.scan_block(packed, probes, 64 * keep() + kLittle, crowded);
+  return crowded.size() > kProbes / 2 ? 0 : std::max(kLeast, most + most / 4 + kLittle);
 }
 
 std::vector<std::uint32_t> ListFinder::scan(const Frame& frame, const kernels::PanelKernels& panels,
                                             std::span<const std::uint32_t> queries) {
   const PackedRows packed(rows_, frame, kernels_, panels, threads_);
+  const std::size_t capacity = choose_room(packed);
+  if (capacity == 0) return {queries.begin(), queries.end()};
   std::vector<std::vector<std::uint32_t>> crowded((queries.size() + kQueryBlock - 1) / kQueryBlock);
   parallel_for(
       queries.size(), kQueryBlock, threads_,
       [&](std::size_t begin, std::size_t end, unsigned) {
-        scan_block(packed, queries.subspan(begin, end - begin), crowded[begin / kQueryBlock]);
+        scan_block(packed, queries.subspan(begin, end - begin), capacity, crowded[begin / kQueryBlock]);
       },
       progress_, stage_);
   std::vector<std::uint32_t> rest;
@@ -152,7 +183,9 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
   const Frame frame = whole_frame(rows, threads);
   if (frame.scale > 1e-15F && frame.scale < 1e15F) {
     const kernels::PanelKernels& best = panel_kernels(kernels, rows.dimension());
-    queries = finder.scan(frame, best, queries);
+    // Turning all rows pays where that many are searched for.
+    const bool turns = &best != &kernels.floats && kTurnedShare * finder.total() >= rows.size();
+    queries = finder.scan(turns ? turned_frame(rows, frame, threads) : frame, best, queries);
     if (!queries.empty() && &best != &kernels.floats) queries = finder.scan(frame, kernels.floats, queries);
   }
   finder.measure(queries);

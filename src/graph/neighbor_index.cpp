@@ -126,13 +126,12 @@ NeighborResult lists_of_some(const Rows& rows, std::span<const std::uint32_t> po
 }
 
 IndexKind choose_index(IndexKind asked, const IndexTask& task) {
-  // Measured on the CPU at dimension 64 (docs/results.md): exact search and the graph take equally long at about 8,000 points of made-up
-  // classes with lists of 100 and 13,000 with lists of 10, and of noise at 20,000 and 30,000. Where matrices of bytes are multiplied exact
-  // search is a quarter faster: 12,000 and 16,000 points of classes, and of noise the two are close from 30,000 to 100,000 with lists of
-  // 100, and up to 300,000 with lists of 10.
+  // Measured on the CPU at dimension 64 (docs/results.md): exact search and the graph take equally long at about 16,000 points of made-up
+  // classes and at 35,000 of noise, with lists of 10 and of 100. Where matrices of bytes are multiplied that was at 12,000 and 16,000
+  // points of classes, and of noise at 100,000 and beyond, before exact search turned the rows; since then it is an estimate.
   const bool few = task.neighbors < 50;
-  const std::size_t plainly = task.hard ? (few ? 30'000 : 20'000) : (few ? 12'000 : 9'000);
-  const std::size_t by_matrices = task.hard ? (few ? 300'000 : 60'000) : (few ? 16'000 : 11'000);
+  const std::size_t plainly = task.hard ? 35'000 : 16'000;
+  const std::size_t by_matrices = task.hard ? (few ? 300'000 : 100'000) : 20'000;
   const std::size_t equal_at = task.matrices ? by_matrices : plainly;
   constexpr std::size_t kFewLists = 20;  // with fewer lists' worth of points the graph would have to look at nearly all
   const std::size_t exact_below = std::max(equal_at, kFewLists * task.neighbors);

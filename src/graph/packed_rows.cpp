@@ -72,6 +72,27 @@ Frame whole_frame(const Rows& rows, unsigned threads) {
   return frame;
 }
 
+void Frame::turn(const float* row, float* out) const {
+  for (std::size_t t = 0; t < centre.size(); ++t) out[t] = row[t] - centre[t];
+  rotation->turn(out);
+}
+
+Frame turned_frame(const Rows& rows, Frame whole, unsigned threads) {
+  constexpr std::size_t kPiece = 1024;
+  Frame turned = whole;
+  turned.rotation.emplace(rows.dimension());
+  std::vector<float> most((rows.size() + kPiece - 1) / kPiece, 0.0F);
+  parallel_for(rows.size(), kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    std::vector<float> row(rows.dimension());
+    for (std::size_t i = begin; i < end; ++i) {
+      turned.turn(rows[i], row.data());
+      for (const float value : row) most[begin / kPiece] = std::max(most[begin / kPiece], std::abs(value));
+    }
+  });
+  turned.scale = scale_for(*std::max_element(most.begin(), most.end()));
+  return turned.scale > whole.scale ? turned : whole;
+}
+
 const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std::size_t dimension) {
   // Few coordinates in 255 steps each tell too few points apart, and gain little.
   constexpr std::size_t kFewCoordinates = 16;
@@ -117,11 +138,25 @@ PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kern
   constexpr std::size_t kPiece = 64 * kernels::kPanelWidth;
   std::vector<float> errors((size_ + kPiece - 1) / kPiece);
   parallel_for(size_, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
-    errors[begin / kPiece] =
-        pack_panels(*kernels_, frame_, rows.data(), begin, end - begin, panels_.data() + begin / kernels::kPanelWidth * panel_bytes_);
+    std::uint8_t* out = panels_.data() + begin / kernels::kPanelWidth * panel_bytes_;
+    if (!frame_.rotation) {
+      errors[begin / kPiece] = pack_panels(*kernels_, frame_, rows.data(), begin, end - begin, out);
+      return;
+    }
+    Buffer<float> turned((end - begin) * rows.dimension());
+    for (std::size_t i = begin; i < end; ++i) frame_.turn(rows[i], turned.data() + (i - begin) * rows.dimension());
+    errors[begin / kPiece] = pack_panels(*kernels_, frame_, turned.data(), 0, end - begin, out);
   });
   error_ = *std::max_element(errors.begin(), errors.end());
   longest_ = longest_row(rows, threads);
+  if (frame_.rotation) error_ += frame_.rotation->rounding() * std::sqrt(longest_);
+}
+
+float PackedRows::pack_query(const float* row, void* query, kernels::Reservoir* reservoir, float* scratch) const {
+  if (!frame_.rotation) return kernels_->pack_query(frame_.packing(), row, query, reservoir);
+  frame_.turn(row, scratch);
+  const float length = std::sqrt(table_->dot(scratch, scratch, frame_.centre.size()));
+  return kernels_->pack_query(frame_.packing(), scratch, query, reservoir) + 2 * frame_.rotation->rounding() * length * frame_.scale;
 }
 
 float PackedRows::rounding(float query_norm) const {
@@ -146,9 +181,10 @@ void assign_nearest(const Rows& rows, std::span<const std::uint32_t> ids, const 
         std::vector<float> scores(count * kCapacity);
         std::vector<std::uint32_t> slots(count * kCapacity);
         std::vector<kernels::Reservoir> reservoirs(count);
+        std::vector<float> scratch(rows.dimension());
         for (std::size_t i = 0; i < count; ++i) {
           reservoirs[i] = {kernels.lowest_score, 0, scores.data() + i * kCapacity, slots.data() + i * kCapacity, 0, 0, 0, false, 0};
-          kernels.pack_query(packed.frame().packing(), rows[ids[begin + i]], queries.data() + i * query_bytes, &reservoirs[i]);
+          packed.pack_query(rows[ids[begin + i]], queries.data() + i * query_bytes, &reservoirs[i], scratch.data());
         }
         kernels.scan({queries.data(), count, packed.panel(0), packed.panel_count(), 0, rows.dimension(), reservoirs.data(), 1, kCapacity});
         for (std::size_t i = 0; i < count; ++i) {

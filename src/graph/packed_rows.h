@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "graph/kernels/kernels.h"
+#include "graph/rotation.h"
 #include "smartmine/core/buffer.h"
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
@@ -17,7 +19,10 @@ namespace smartmine {
 struct Frame {
   std::vector<float> centre;
   float scale = 1;
-  kernels::Packing packing() const { return {centre.data(), scale, centre.size()}; }
+  std::optional<Rotation> rotation = {};  ///< About the centre, before packing. PackedRows alone knows of it.
+  kernels::Packing packing() const { return {rotation ? rotation->origin() : centre.data(), scale, centre.size()}; }
+  /// Writes the row less the centre, turned, to `out`.
+  void turn(const float* row, float* out) const;
 };
 
 /// The frame that suits a sample of the rows: their mean, and a scale that spends the 127 steps of a byte on nearly all coordinates. What
@@ -25,6 +30,9 @@ struct Frame {
 Frame sampled_frame(const Rows& rows, unsigned threads);
 /// The frame that holds every row.
 Frame whole_frame(const Rows& rows, unsigned threads);
+/// That frame with a rotation, if the steps of a byte are finer for it: where a few coordinates are much larger than the others, one scale
+/// for all is coarse.
+Frame turned_frame(const Rows& rows, Frame whole, unsigned threads);
 
 /// Panels of bytes where the machine has kernels for them and the dimension allows, of floats otherwise.
 const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std::size_t dimension);
@@ -50,6 +58,9 @@ class PackedRows {
   const std::uint8_t* panel(std::size_t index) const { return panels_.data() + index * panel_bytes_; }
   const kernels::PanelKernels& kernels() const { return *kernels_; }
   const kernels::Kernels& table() const { return *table_; }
+  /// Packs a row as a query and sets the reservoir's norm. Returns at least the distance between the row and its packed form. `scratch` has
+  /// room for a row.
+  float pack_query(const float* row, void* query, kernels::Reservoir* reservoir, float* scratch) const;
   /// Largest distance between a row and its packed form, in packed units.
   float error() const { return error_; }
   /// What rounding may add to the squared distance of a row and a query of this squared length, computed from scores or plainly, all in

@@ -181,7 +181,7 @@ TEST(NeighborIndex, NamesABadOption) {
 }
 
 TEST(NeighborIndex, TakesTheGraphForRowsInClassesAndAllPairsForAsManyOfNoise) {
-  const MadeRows noise = test::clouds_of_rows(13'000, 64, 1, 1), classes = clustered_unit_rows(13'000, 64, 500, 0.3);
+  const MadeRows noise = test::clouds_of_rows(22'000, 64, 1, 1), classes = clustered_unit_rows(22'000, 64, 800, 0.3);
   EXPECT_TRUE(hard_to_search(noise.rows(), 5));
   EXPECT_FALSE(hard_to_search(classes.rows(), 5));
   NeighborIndex index({.neighbors = 5});
@@ -258,26 +258,26 @@ TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
   };
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 2, 1, false), IndexKind::kExact);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1000, 100, false), IndexKind::kExact);
-  EXPECT_EQ(chosen(IndexKind::kAutomatic, 20'000, 100, false), IndexKind::kFanng);
-  EXPECT_EQ(chosen(IndexKind::kAutomatic, 11'000, 10, false), IndexKind::kExact);
-  EXPECT_EQ(chosen(IndexKind::kAutomatic, 11'000, 100, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 17'000, 100, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 15'000, 10, false), IndexKind::kExact);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 15'000, 100, false), IndexKind::kExact);
   const auto chosen_for_noise = [](std::size_t size, std::size_t neighbors) {
     return choose_index(IndexKind::kAutomatic,
                         {.size = size, .dimension = 64, .neighbors = neighbors, .device = false, .matrices = false, .hard = true});
   };
-  EXPECT_EQ(chosen_for_noise(19'000, 100), IndexKind::kExact);
-  EXPECT_EQ(chosen_for_noise(21'000, 100), IndexKind::kFanng);
-  EXPECT_EQ(chosen_for_noise(21'000, 10), IndexKind::kExact);
-  EXPECT_EQ(chosen_for_noise(31'000, 10), IndexKind::kFanng);
+  EXPECT_EQ(chosen_for_noise(34'000, 100), IndexKind::kExact);
+  EXPECT_EQ(chosen_for_noise(36'000, 100), IndexKind::kFanng);
+  EXPECT_EQ(chosen_for_noise(34'000, 10), IndexKind::kExact);
+  EXPECT_EQ(chosen_for_noise(36'000, 10), IndexKind::kFanng);
   const auto chosen_by_matrices = [](std::size_t size, std::size_t neighbors, bool hard) {
     return choose_index(IndexKind::kAutomatic,
                         {.size = size, .dimension = 64, .neighbors = neighbors, .device = false, .matrices = true, .hard = hard});
   };
-  EXPECT_EQ(chosen_by_matrices(15'000, 10, false), IndexKind::kExact);
-  EXPECT_EQ(chosen_by_matrices(17'000, 10, false), IndexKind::kFanng);
-  EXPECT_EQ(chosen_by_matrices(12'000, 100, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen_by_matrices(19'000, 10, false), IndexKind::kExact);
+  EXPECT_EQ(chosen_by_matrices(21'000, 10, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen_by_matrices(21'000, 100, false), IndexKind::kFanng);
   EXPECT_EQ(chosen_by_matrices(200'000, 10, true), IndexKind::kExact);
-  EXPECT_EQ(chosen_by_matrices(50'000, 100, true), IndexKind::kExact);
+  EXPECT_EQ(chosen_by_matrices(99'000, 100, true), IndexKind::kExact);
   EXPECT_EQ(chosen_by_matrices(100'000, 100, true), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, false), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, true), IndexKind::kDevice);

@@ -108,6 +108,8 @@ struct Kernels {
   void (*squared_distances)(const float* from, const float* rows, const uint32_t* ids, size_t count, size_t dimension, float* out);
   /// Shrinks a reservoir to its best `keep` at once, dropping slack and later ties; up to `spare` more may stay.
   void (*finish)(Reservoir* reservoir, size_t keep, size_t spare);
+  /// Shrinks a reservoir as a scan does when it is full: to its best `keep` and whatever lies within the slack of them.
+  void (*shrink)(Reservoir* reservoir, size_t keep, size_t capacity);
   /// Places of `count` keys in ascending order, equal keys in the order they stand in.
   void (*ranks)(const float* keys, size_t count, uint32_t* places);
   PanelKernels floats;        ///< Panels of float32.
