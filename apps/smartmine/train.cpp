@@ -160,14 +160,15 @@ class FollowingPage {
   bool wanted_ = false;
 };
 
-/// The settings to begin with: the program's own or, for pretrained weights without a file of settings, the best we know; then those given.
+/// The settings to begin with: the program's own or, for pretrained weights, the best we know; then those given. A file that names its
+/// system is a recipe, and knows what it leaves out.
 RunConfig settings_of(const CLI::App& command) {
   const auto given = given_settings(command);
   const auto value_of = [&](const std::string& name) {
     const auto found = std::find_if(given.begin(), given.end(), [&](const GivenSetting& each) { return each.first == name; });
     return found == given.end() ? std::string() : found->second;
   };
-  const bool from_file = command.get_parent()->get_config_ptr()->count() > 0;
+  const bool recipe = command.get_parent()->get_config_ptr()->count() > 0 && !value_of("system").empty();
   const std::string weights = value_of("weights");
   std::string backbone = value_of("backbone");
   if (backbone.empty() && !weights.empty()) {
@@ -179,7 +180,7 @@ RunConfig settings_of(const CLI::App& command) {
     backbone = found;
   }
   const bool pictures = !weights.empty() && (backbone == "googlenet" || backbone == "resnet18" || backbone == "resnet50");
-  RunConfig config = !from_file && (pictures || is_backbone_file(backbone)) ? best_config() : RunConfig();
+  RunConfig config = !recipe && (pictures || is_backbone_file(backbone)) ? best_config() : RunConfig();
   if (!pictures) {  // a file of one's own knows what it wants to see
     const NetworkOptions own;
     config.model.pooling = own.pooling;

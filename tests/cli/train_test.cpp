@@ -188,6 +188,16 @@ TEST_F(Train, TakesSettingsFromAFileAndGivesThemBackForTheSameRun) {
   EXPECT_EQ(file("one/triplets/epoch-0002.npy"), file("two/triplets/epoch-0002.npy"));
 }
 
+// A setting that one system takes and another refuses shows which of two was taken.
+TEST_F(Train, AFileWithoutASystemHasTheSameDefaultsAsTheCommandLine) {
+  const auto outcome = [&](const std::string& more) {
+    write_text(folder_ / "own.toml", "dataset = \"folder\"\ndata-root = \"images\"\nbackbone = \"net.pt\"\nfind-kappa = true\n" + more);
+    return smartmine({"train", "--config", folder_ / "own.toml", "--output", folder_ / "own"}).err;
+  };
+  EXPECT_THAT(outcome(""), HasSubstr("class-batch has no controller"));
+  EXPECT_THAT(outcome("system = \"triplet-fanng-global-adaptive\"\n"), HasSubstr("net.pt: cannot read"));
+}
+
 TEST_F(Train, EmbedsAFolderAndMeasuresARun) {
   ASSERT_EQ(run("run", {"--json"}).status, 0);
   const Outcome embedded = smartmine({"embed", "--run", folder_ / "run", "--input", folder_ / "images", "--output", folder_ / "x.npy"});
