@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -114,16 +115,33 @@ bool on_disk(const KnnArguments& arguments, const Rows& rows) {
   return static_cast<double>(rows.size()) * each > 0.9 * static_cast<double>(available_memory_bytes());
 }
 
+/// Of the graph that all start from.
+std::string digest_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> piece(1 << 20);
+  std::uint64_t digest = 0, length = 0;
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
+    for (std::streamsize i = 0; i < file.gcount(); ++i)
+      digest = (digest ^ static_cast<unsigned char>(piece[static_cast<std::size_t>(i)])) * 0x100000001b3ULL + 1;
+    length += static_cast<std::uint64_t>(file.gcount());
+  }
+  return fmt::format("{} bytes, digest {:016x}", length, digest);
+}
+
 /// What must be the same for all who share the work.
 std::string description_of(const KnnArguments& arguments, const Rows& rows) {
   std::uint64_t digest = 0;
   const std::size_t count = rows.size() * rows.dimension();
   for (std::size_t i = 0; i < count; ++i) digest = (digest ^ std::bit_cast<std::uint32_t>(rows.data()[i])) * 0x9e3779b97f4a7c15ULL + i;
   const NeighborIndexOptions& options = arguments.neighbors.options;
+  const std::string previous = arguments.neighbors.reads_graph() ? digest_of_file(arguments.neighbors.graph) : "none";
   return fmt::format(
-      "{} rows of dimension {}\ndigest {:016x}\nindex {}, start {}\n{} neighbours, recall {}, success {}{}, degree {}, {} {}\n",
-      rows.size(), rows.dimension(), digest, arguments.neighbors.index, arguments.neighbors.start, options.neighbors, options.recall_target,
-      options.success_target, options.certify ? " certified" : "", options.max_degree, options.edge_candidates, options.seed);
+      "{} rows of dimension {}\ndigest {:016x}\nindex {}, start {}\n--graph {}\nedges {}\nprevious graph: {}\n"
+      "{} neighbours, recall {}, success {}{}, degree {}, edge candidates {}, seed {}\n",
+      rows.size(), rows.dimension(), digest, arguments.neighbors.index, arguments.neighbors.start,
+      arguments.neighbors.graph.empty() ? "not given" : "given", arguments.neighbors.wants_edges() ? "made" : "not made", previous,
+      options.neighbors, options.recall_target, options.success_target, options.certify ? " certified" : "", options.max_degree,
+      options.edge_candidates, options.seed);
 }
 
 void run_knn(KnnArguments arguments, const RankPlace& place) {
@@ -135,6 +153,7 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
   ProgressDisplay display(arguments.quiet || arguments.json || !place.first);
   Progress progress = display.callback();
   if (place.team != nullptr) {
+    place.expect_same("work", "lists (knn)\n");
     place.expect_same("means of computing", fmt::format("lists by {}; SMARTMINE_KERNEL sets that\n", list_instructions()));
     place.expect_same("rows or options", description_of(arguments, embeddings.rows()));
     progress = place.watched(progress);

@@ -124,6 +124,11 @@ std::string NeighborArguments::graph_option() const {
   return {};
 }
 
+bool NeighborArguments::wants_edges() const {
+  const auto given = [](const CLI::Option* option) { return option->count() > 0; };
+  return options.certify || start == "random" || std::any_of(graph_numbers_.begin(), graph_numbers_.end(), given);
+}
+
 void NeighborArguments::check() const {
   if (const std::string option = graph_option(); index == "exact" && !option.empty())
     throw UsageError(fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto", option));
@@ -154,7 +159,7 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
   NeighborIndexOptions options = arguments.options;
   options.kind = kind_of(arguments);
   options.start = start_from(arguments.start);
-  options.for_search = !arguments.graph_option().empty();
+  options.for_search = arguments.wants_edges();
   options.keep_graph = !arguments.graph.empty();  // who keeps the graph means to start from it again
   NeighborRun run;
   run.index = NeighborIndex(options);

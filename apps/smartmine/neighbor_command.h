@@ -28,6 +28,8 @@ struct NeighborArguments {
   bool reads_graph() const { return start == "previous"; }
   /// The name of an option given that only a graph has a use for; empty: there is none.
   std::string graph_option() const;
+  /// Whether an option asks for the graph's edges. Lists, and the next lists that start from these, need none.
+  bool wants_edges() const;
 
  private:
   std::vector<const CLI::Option*> graph_numbers_;  // options whose value does not tell whether they were given

@@ -61,6 +61,10 @@ CLI::Validator not_negative() {
   return number([](double value) { return value >= 0 && std::isfinite(value); }, "of at least 0 and finite");
 }
 
+CLI::Validator number_from(double low, double high) {
+  return number([=](double value) { return value >= low && value <= high; }, fmt::format("from {} to {}", low, high));
+}
+
 CLI::Validator zero_or(double low, double high) {
   return number([=](double value) { return value == 0 || (value >= low && value <= high); },
                 fmt::format("from {} to {}, nor 0", low, high));

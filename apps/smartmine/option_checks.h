@@ -20,6 +20,7 @@ CLI::Validator fraction(bool one_allowed);
 CLI::Validator share();
 /// 0 or more, finite.
 CLI::Validator not_negative();
+CLI::Validator number_from(double low, double high);
 /// 0, or from `low` to `high`.
 CLI::Validator zero_or(double low, double high);
 CLI::Validator one_of(const std::vector<std::string>& names);

@@ -14,7 +14,7 @@ void RankArguments::add_to(CLI::App& command) {
       ->type_name("N")
       ->capture_default_str();
   command.add_option("--rank-timeout", timeout, "Seconds that ranks wait for one that is silent before all end")
-      ->check(positive_number())
+      ->check(number_from(1, 86400))
       ->type_name("X")
       ->capture_default_str();
 }

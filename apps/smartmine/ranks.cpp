@@ -171,7 +171,7 @@ void start_ranks(const RankArguments& arguments) {
 std::shared_ptr<Ranks> join_ranks(const RankArguments& arguments) {
   std::optional<RankWorld> world = world_of_environment();
   if (!world) return nullptr;
-  world->timeout_seconds = std::max(1.0, arguments.timeout);
+  world->timeout_seconds = arguments.timeout;
   if (world->rank > 0) speak_as(fmt::format("rank {} of {}", world->rank, world->size));
   return Ranks::join(*world);
 }

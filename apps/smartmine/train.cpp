@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -160,6 +162,14 @@ class FollowingPage {
   bool wanted_ = false;
 };
 
+/// Whether a file of settings does.
+bool names_a_system(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const TomlFile settings = parse_toml(text);
+  return std::any_of(settings.entries.begin(), settings.entries.end(), [](const TomlEntry& each) { return each.name == "system"; });
+}
+
 /// The settings to begin with: the program's own or, for pretrained weights, the best we know; then those given. A file that names its
 /// system is a recipe, and knows what it leaves out.
 RunConfig settings_of(const CLI::App& command) {
@@ -168,7 +178,8 @@ RunConfig settings_of(const CLI::App& command) {
     const auto found = std::find_if(given.begin(), given.end(), [&](const GivenSetting& each) { return each.first == name; });
     return found == given.end() ? std::string() : found->second;
   };
-  const bool recipe = command.get_parent()->get_config_ptr()->count() > 0 && !value_of("system").empty();
+  const CLI::Option& file = *command.get_parent()->get_config_ptr();
+  const bool recipe = file.count() > 0 && names_a_system(file.as<std::string>());
   const std::string weights = value_of("weights");
   std::string backbone = value_of("backbone");
   if (backbone.empty() && !weights.empty()) {
@@ -214,7 +225,7 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
   }
   const Choice choice = choose_settings(config, run, events, display.callback(), ranks);
   display.finish();
-  if (table) print(fmt::format("\nChosen: {}.\n\n", choice.reason));
+  if (table) print(fmt::format("\nChosen in {:.0f} s: {}.\n\n", choice.seconds, choice.reason));
   return choice;
 }
 
@@ -257,6 +268,11 @@ bool is_begun(const std::string& output) {
 
 /// The run's directory, new or to go on with, and in `arguments` the settings that it has. Rank 0 sees to it, and tells the others.
 RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks* ranks) {
+  // Before anything that one rank would do and another not.
+  if (ranks != nullptr)
+    ranks->expect_same("work", fmt::format("train, {}\n", arguments.resumed == "auto" ? "--resume auto"
+                                                           : arguments.resume          ? "--resume"
+                                                                                       : "a new run"));
   if (arguments.resumed == "auto") {
     const bool begun = (ranks == nullptr || ranks->is_first()) && is_begun(arguments.output);
     arguments.resume = ranks == nullptr ? begun : ranks->broadcast(begun ? "begun" : "") == "begun";

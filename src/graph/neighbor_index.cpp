@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -126,16 +127,18 @@ NeighborResult lists_of_some(const Rows& rows, std::span<const std::uint32_t> po
 }
 
 IndexKind choose_index(IndexKind asked, const IndexTask& task) {
-  // Measured on the CPU at dimension 64 (docs/results.md): exact search and the graph take equally long at about 16,000 points of made-up
-  // classes and at 35,000 of noise, with lists of 10 and of 100. Where matrices of bytes are multiplied that was at 12,000 and 16,000
-  // points of classes, and of noise at 100,000 and beyond, before exact search turned the rows; since then it is an estimate.
+  // Measured on the CPU (docs/results.md): exact search and the graph take equally long at about 16,000 points of made-up classes, in 64
+  // to 512 dimensions, and at 35,000 of noise, with lists of 10 and of 100. Long lists of noise in more dimensions are sooner better by the
+  // graph: at 15,000 in 256, 9,000 in 512. Where matrices of bytes are multiplied that was at 12,000 and 16,000 points of classes, and of
+  // noise at 100,000 and beyond, before exact search turned the rows; since then it is an estimate.
+  constexpr double kUsual = 64;  // dimensions
   const bool few = task.neighbors < 50;
-  const std::size_t plainly = task.hard ? 35'000 : 16'000;
-  const std::size_t by_matrices = task.hard ? (few ? 300'000 : 100'000) : 20'000;
-  const std::size_t equal_at = task.matrices ? by_matrices : plainly;
+  const double wide = few ? 1 : std::pow(std::min(1.0, kUsual / static_cast<double>(std::max<std::size_t>(task.dimension, 1))), 0.65);
+  const double of_noise = (task.matrices ? (few ? 300'000 : 100'000) : 35'000) * wide;
+  const std::size_t equal_at = task.hard ? static_cast<std::size_t>(of_noise) : 16'000;
   constexpr std::size_t kFewLists = 20;  // with fewer lists' worth of points the graph would have to look at nearly all
   const std::size_t exact_below = std::max(equal_at, kFewLists * task.neighbors);
-  // All pairs of a million rows take half a second on an H200 and grow with the square; the graph on two cores takes 40 s and then minutes.
+  // All pairs of a million rows take half a second on an H200 and grow with the square; the graph on two cores takes 20 s and then minutes.
   constexpr std::size_t kDeviceUpTo = 10'000'000;
   if (asked == IndexKind::kFanng || asked == IndexKind::kDevice) return asked;
   const bool exact = asked == IndexKind::kExact || task.size < exact_below;
@@ -147,7 +150,11 @@ bool hard_to_search(const Rows& rows, std::size_t neighbors) {
   // Measured (docs/results.md) in 64 dimensions, 10,000 to 30,000 rows: made-up classes have 0.24 to 0.26 with lists of 10, 0.47 to 0.54
   // with lists of 100, noise 0.55 to 0.58 and 0.63 to 0.67; 100,000 to 300,000 rows: 0.2 and 0.44, 0.49 to 0.52 and 0.59.
   const bool few = neighbors < 50, many_rows = rows.size() >= 50'000;
-  const double hard = few ? (many_rows ? 0.47 : 0.53) : (many_rows ? 0.51 : 0.58);
+  const double usual = few ? (many_rows ? 0.47 : 0.53) : (many_rows ? 0.51 : 0.58);
+  // In more dimensions distances are more alike, those of noise as the cube of 1 - c / sqrt(dimension). So is what parts it from classes:
+  // these have 0.55 to 0.69 with lists of 100 in 128 to 512 dimensions, noise 0.75 to 0.89.
+  const double narrower = std::sqrt(std::min(1.0, 64 / static_cast<double>(rows.dimension())));
+  const double hard = std::pow(1 - (1 - std::cbrt(usual)) * narrower, 3);
   const std::size_t size = rows.size(), points = std::min<std::size_t>(16, size);
   std::vector<std::uint32_t> all(size);
   std::iota(all.begin(), all.end(), 0U);

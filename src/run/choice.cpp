@@ -63,7 +63,11 @@ std::string to_json(const Choice& choice) {
             {"trials", std::move(trials)},
             {"interpolations", json_of(choice.interpolations)},
             {"chosen",
-             {{"learning-rate", choice.learning_rate}, {"epochs", choice.epochs}, {"share", choice.share}, {"dropout", choice.dropout}}},
+             {{"trial", choice.trial},
+              {"learning-rate", choice.learning_rate},
+              {"epochs", choice.epochs},
+              {"share", choice.share},
+              {"dropout", choice.dropout}}},
             {"seconds", choice.seconds}};
   if (choice.kept) {
     Json metrics = Json::object();
@@ -98,6 +102,7 @@ Choice parse_choice(const std::string& text) try {
                              .seconds = trial.at("seconds"),
                              .stopped = trial.value("stopped", "")});
   choice.interpolations = shares_of(json.at("interpolations"));
+  choice.trial = json.at("chosen").value("trial", "");
   json.at("chosen").at("learning-rate").get_to(choice.learning_rate);
   json.at("chosen").at("epochs").get_to(choice.epochs);
   json.at("chosen").at("share").get_to(choice.share);
@@ -154,8 +159,9 @@ double score_tolerance(std::int64_t queries) {
 
 namespace {
 
-bool beats(const HeldOutScore& score, const HeldOutScore& start) {
-  return score.value() > start.value() && score.recall_at_1 >= start.recall_at_1;
+// By more than chance alone would bring: the best of several is looked at.
+bool beats(const HeldOutScore& score, const HeldOutScore& start, double tolerance) {
+  return score.value() > start.value() + tolerance / 2 && score.recall_at_1 >= start.recall_at_1;
 }
 
 }  // namespace
@@ -163,12 +169,12 @@ bool beats(const HeldOutScore& score, const HeldOutScore& start) {
 std::optional<double> pick_share(const std::vector<Interpolation>& shares, const HeldOutScore& start, double tolerance) {
   double best = 0;
   for (const Interpolation& each : shares)
-    if (each.share < 1 && beats(each.score, start)) best = std::max(best, each.score.value());
+    if (each.share < 1 && beats(each.score, start, tolerance)) best = std::max(best, each.score.value());
   // A training goes farther than its trial: the whole way must be the clearly better one.
   std::optional<double> picked;
   for (const Interpolation& each : shares) {
     const double least = each.share < 1 ? best - tolerance / 2 : best + tolerance / 2;
-    if (beats(each.score, start) && each.score.value() >= least) picked = std::max(picked.value_or(0), each.share);
+    if (beats(each.score, start, tolerance) && each.score.value() >= least) picked = std::max(picked.value_or(0), each.share);
   }
   return picked;
 }
@@ -187,7 +193,8 @@ constexpr double kHalfWay = 0.5;
 /// What would be kept of a trial: as a score, and the share of the way. None: nothing.
 std::optional<Interpolation> kept_of(const Trial& trial, const Choice& choice, bool pretrained) {
   if (trial.done < trial.epochs) return std::nullopt;
-  if (!pretrained) return beats(trial.score, choice.start) ? std::optional(Interpolation{1, trial.score}) : std::nullopt;
+  if (!pretrained)
+    return beats(trial.score, choice.start, choice.tolerance) ? std::optional(Interpolation{1, trial.score}) : std::nullopt;
   const auto helps = [&](const Trial& each) { return clearly_helps(each, choice); };
   const bool luck = choice.start.recall_at_1 >= kGoodStart && std::none_of(choice.trials.begin(), choice.trials.end(), helps);
   std::vector<Interpolation> shares;
@@ -240,13 +247,15 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
     if ((each.trial->learning_rate > chosen.trial->learning_rate) == pretrained &&
         each.kept.score.value() >= best.kept.score.value() - choice.tolerance)
       chosen = each;
+  choice.trial = chosen.trial->name;
   choice.learning_rate = chosen.trial->learning_rate;
   choice.epochs = epochs;
   choice.interpolations = chosen.trial->shares;
   choice.share = chosen.kept.share;
   choice.reason =
-      fmt::format("a learning rate of {:g} took recall@1 on {} held-out classes from {:.1f} to {:.1f} %", choice.learning_rate,
-                  choice.held_out_classes, 100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
+      fmt::format("on {} held-out classes a learning rate of {:g} took MAP@R from {:.1f} to {:.1f} % and recall@1 from {:.1f} to {:.1f} %",
+                  choice.held_out_classes, choice.learning_rate, 100 * choice.start.map_at_r, 100 * chosen.kept.score.map_at_r,
+                  100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
   if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way, so such weights are kept", 100 * choice.share);
 }
 

@@ -319,7 +319,7 @@ class Chooser {
   }
 
   Choice decide() {
-    for (const Trial& trial : choice_.trials) choice_.seconds += trial.seconds;
+    choice_.seconds = before_ + seconds_since(begin_);
     choice_.decided = true;
     if (ranks_) choice_ = parse_choice(ranks_->broadcast(to_json(choice_)));
     if (!run_.writes()) return choice_;

@@ -179,6 +179,10 @@ TEST_F(Knn, AutoTakesExactSearchForFewRowsAndAGraphWhenOneIsAskedFor) {
   EXPECT_EQ(json::parse(run({"--json"}).out).at("index"), "exact");
   EXPECT_EQ(json::parse(run({"--json", "--graph", folder_ / "g"}).out).at("index"), "fanng");
   EXPECT_EQ(json::parse(run({"--json", "--start", "partition"}).out).at("index"), "fanng");
+  // Lists, and those of the next epoch, need no edges and no certificate.
+  EXPECT_TRUE(json::parse(run({"--json", "--graph", folder_ / "g"}).out).at("success_rate").is_null());
+  EXPECT_TRUE(json::parse(run({"--json", "--graph", folder_ / "g", "--start", "previous"}).out).at("mean_degree").is_null());
+  EXPECT_TRUE(json::parse(run({"--json", "--graph", folder_ / "g", "--max-degree", "64"}).out).at("success_rate").is_number());
   EXPECT_EQ(json::parse(run({"--json", "--certify"}).out).at("index"), "fanng");
   // Given as their defaults too.
   EXPECT_EQ(json::parse(run({"--json", "--success-rate", "0.98"}).out).at("index"), "fanng");

@@ -378,6 +378,11 @@ TEST_F(RanksOfTheProgram, WrongWorldsEndEverywhereWithOneLine) {
   expect_end(std::move(all), "rank 1 has other settings than rank 0: 'margin = 0.3' where that has 'margin = 0.2'");
   all.clear();
   port = free_port();
+  all.push_back(start_rank(0, 2, port, "mode", {}));
+  all.push_back(start_rank(1, 2, port, "mode", {"--resume", "auto"}));
+  expect_end(std::move(all), "rank 1 has other work than rank 0: 'train, --resume auto' where that has 'train, a new run'");
+  all.clear();
+  port = free_port();
   std::filesystem::copy(folder_ / "images", folder_ / "less", std::filesystem::copy_options::recursive);
   std::filesystem::remove(folder_ / "less/class10/3.png");
   for (const int rank : {0, 1})
@@ -404,7 +409,7 @@ TEST_F(RanksOfTheProgram, WrongWorldsEndEverywhereWithOneLine) {
                          {"MASTER_PORT", std::to_string(port)},
                          {"GLOO_SOCKET_IFNAME", "nonesuch0"}}));
   expect_end(std::move(all), "has no network interface 'nonesuch0' with an address");
-  for (const char* run : {"twice", "other", "data", "alone", "no address", "unknown", "interface"})
+  for (const char* run : {"twice", "other", "mode", "data", "alone", "no address", "unknown", "interface"})
     EXPECT_FALSE(std::filesystem::exists(folder_ / run)) << run;
 }
 

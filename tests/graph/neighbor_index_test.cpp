@@ -193,6 +193,16 @@ TEST(NeighborIndex, TakesTheGraphForRowsInClassesAndAllPairsForAsManyOfNoise) {
   EXPECT_EQ(graph.neighbors(noise.rows()).stats.index, "fanng") << "it was asked for";
 }
 
+TEST(HardToSearch, TellsNoiseFromClassesInManyDimensions) {
+  for (const std::size_t dimension : {128U, 512U}) {
+    SCOPED_TRACE(dimension);
+    const MadeRows noise = test::clouds_of_rows(9'000, dimension, 1, 1), classes = clustered_unit_rows(9'000, dimension, 60, 0.6);
+    EXPECT_TRUE(hard_to_search(noise.rows(), 100));
+    EXPECT_FALSE(hard_to_search(classes.rows(), 100));
+    EXPECT_FALSE(hard_to_search(classes.rows(), 10));
+  }
+}
+
 TEST(HardToSearch, IsNoneOfEqualRowsAndAListOfAllOthersIs) {
   const MadeRows equal = test::clouds_of_rows(100, 8, 1, 0), noise = test::clouds_of_rows(100, 8, 1, 1);
   EXPECT_FALSE(hard_to_search(equal.rows(), 5));
@@ -269,13 +279,21 @@ TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
   EXPECT_EQ(chosen_for_noise(36'000, 100), IndexKind::kFanng);
   EXPECT_EQ(chosen_for_noise(34'000, 10), IndexKind::kExact);
   EXPECT_EQ(chosen_for_noise(36'000, 10), IndexKind::kFanng);
+  const auto chosen_for_wide = [](std::size_t size, std::size_t neighbors, bool hard) {
+    return choose_index(IndexKind::kAutomatic,
+                        {.size = size, .dimension = 512, .neighbors = neighbors, .device = false, .matrices = false, .hard = hard});
+  };
+  EXPECT_EQ(chosen_for_wide(8'500, 100, true), IndexKind::kExact);
+  EXPECT_EQ(chosen_for_wide(9'500, 100, true), IndexKind::kFanng);
+  EXPECT_EQ(chosen_for_wide(34'000, 10, true), IndexKind::kExact);
+  EXPECT_EQ(chosen_for_wide(15'500, 100, false), IndexKind::kExact);
   const auto chosen_by_matrices = [](std::size_t size, std::size_t neighbors, bool hard) {
     return choose_index(IndexKind::kAutomatic,
                         {.size = size, .dimension = 64, .neighbors = neighbors, .device = false, .matrices = true, .hard = hard});
   };
-  EXPECT_EQ(chosen_by_matrices(19'000, 10, false), IndexKind::kExact);
-  EXPECT_EQ(chosen_by_matrices(21'000, 10, false), IndexKind::kFanng);
-  EXPECT_EQ(chosen_by_matrices(21'000, 100, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen_by_matrices(15'000, 10, false), IndexKind::kExact);
+  EXPECT_EQ(chosen_by_matrices(17'000, 10, false), IndexKind::kFanng);
+  EXPECT_EQ(chosen_by_matrices(17'000, 100, false), IndexKind::kFanng);
   EXPECT_EQ(chosen_by_matrices(200'000, 10, true), IndexKind::kExact);
   EXPECT_EQ(chosen_by_matrices(99'000, 100, true), IndexKind::kExact);
   EXPECT_EQ(chosen_by_matrices(100'000, 100, true), IndexKind::kFanng);

@@ -36,7 +36,7 @@ TEST(Choices, GoAtMostHalfOfTheWayFromAGoodStartThatNothingClearlyBeats) {
   Trial each = trial(0.1, 0.956, 0.76);
   each.shares = {{0.25, {0.953, 0.755}}, {0.5, {0.954, 0.757}}, {0.75, {0.956, 0.759}}, {1, {0.956, 0.76}}};
   Choice choice = choice_of({each});
-  choice.start = {.recall_at_1 = 0.953, .map_at_r = 0.752};
+  choice.start = {.recall_at_1 = 0.953, .map_at_r = 0.746};
   pick_trial(choice, 8, true);
   EXPECT_EQ(choice.epochs, 8);
   EXPECT_EQ(choice.share, 0.5);
@@ -118,8 +118,28 @@ TEST(Choices, KeepAsMuchOfTheWayAsDoesNoHarm) {
   EXPECT_EQ(pick_share({{0.25, {0.9, 0.4}}, {0.5, {0.8, 0.4}}, {0.75, {0.7, 0.4}}}, start, 0.01), 0.25);
   EXPECT_EQ(pick_share({}, start, 0.01), std::nullopt);
   // As good as the best, but not as the start; more MAP@R for less recall.
-  EXPECT_EQ(pick_share({{0.25, {0.7, 0.32}}, {0.75, {0.69, 0.32}}}, {0.7, 0.315}, 0.02), 0.25);
+  EXPECT_EQ(pick_share({{0.25, {0.72, 0.32}}, {0.75, {0.69, 0.36}}}, {0.7, 0.315}, 0.02), 0.25);
   EXPECT_EQ(pick_share({{0.25, {0.69, 0.9}}}, {0.7, 0.3}, 0.02), std::nullopt);
+}
+
+TEST(Choices, AskForMoreThanChanceBringsBeforeTheyLeaveTheStart) {
+  const HeldOutScore start{0.6, 0.3};
+  EXPECT_EQ(pick_share({{0.25, {0.604, 0.304}}, {0.5, {0.6, 0.301}}}, start, 0.01), std::nullopt);
+  EXPECT_EQ(pick_share({{0.25, {0.606, 0.306}}}, start, 0.01), 0.25);
+  Choice choice = choice_of({trial(0.1, 0.804, 0.404)});
+  pick_trial(choice, 8, false);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_EQ(choice.trial, "");
+}
+
+TEST(Choices, NameTheTrialThatWasBest) {
+  Trial brief = trial(0.1, 0.7, 0.3), whole = trial(0.1, 0.9, 0.5);
+  whole.name = "rate-0.1-epochs-8";
+  Choice choice = choice_of({brief, whole});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.trial, "rate-0.1-epochs-8");
+  EXPECT_EQ(parse_choice(to_json(choice)).trial, choice.trial);
+  EXPECT_THAT(choice.reason, HasSubstr("MAP@R from 40.0 to 50.0 %"));
 }
 
 TEST(Choices, KeepTheWholeWayOnlyWhereItIsClearlyBetter) {

@@ -105,8 +105,8 @@ struct IndexTask {
 /// How lists are found when `asked` for: never kAutomatic. The only place that chooses, with the measurements it rests on.
 IndexKind choose_index(IndexKind asked, const IndexTask& task);
 
-/// Whether the last of a list of `neighbors` is more than about half as far as rows are on average, squared, judged by a few points. The
-/// rows must be finite.
+/// Whether the last of a list of `neighbors` is more than about half as far as rows are on average, squared, judged by a few points; in
+/// more than 64 dimensions a larger share. The rows must be finite.
 bool hard_to_search(const Rows& rows, std::size_t neighbors);
 
 }  // namespace smartmine

@@ -54,11 +54,12 @@ struct Choice {
   std::vector<Interpolation> interpolations;
   double tolerance = 0;  ///< Scores that differ by less are taken for equal.
 
+  std::string trial;  ///< The name of the one that was best; empty: none.
   double learning_rate = 0;
   std::int64_t epochs = 0;  ///< 0: no training beats the weights that the run starts from.
   double share = 1;         ///< Of the way from the start to the last weights that the kept ones lie.
   double dropout = 0;       ///< Of the training; 0: what the settings say.
-  double seconds = 0;       ///< All of it took.
+  double seconds = 0;       ///< All of it took, by the clock.
   std::string reason;       ///< In plain words.
   std::optional<KeptWeights> kept;
 };
@@ -83,12 +84,12 @@ bool clearly_helps(const Trial& trial, const Choice& choice);
 
 /// Picks from trials that have been made. Pretrained weights: the highest rate that is as good as the best, within the tolerance, and the
 /// share of the way that is kept; or no training at all. Trials are compared by what would be kept of them. Where the start is good already
-/// and none clearly helps, at most half of the way. Weights drawn at random: the lowest such rate, or no training either. Sets learning_rate, epochs (0 or
-/// `epochs`), share, interpolations and reason.
+/// and none clearly helps, at most half of the way. Weights drawn at random: the lowest such rate, or no training either. Sets trial,
+/// learning_rate, epochs (0 or `epochs`), share, interpolations and reason.
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 
-/// The share to keep: of those that beat the start, by their value and not to the cost of recall, and are as good as the best of them,
-/// within half the tolerance, the largest; 1 only if it is better than all others by as much. None: none beats it.
+/// The share to keep: of those that beat the start, by half the tolerance in value and not to the cost of recall, and are as good as the
+/// best of them, within half the tolerance, the largest; 1 only if it is better than all others by as much. None: none beats it.
 std::optional<double> pick_share(const std::vector<Interpolation>& shares, const HeldOutScore& start, double tolerance);
 
 /// Such as "epoch 8, 75 % of the way from the start".
