@@ -59,7 +59,8 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 // Everything that can be known to be wrong before the work starts.
 void check(const MineArguments& arguments) {
   if (arguments.output.empty() || arguments.output.back() == '/')
-    throw UsageError(fmt::format("--output is '{}'; it must be the name of a file, such as triplets.npy", arguments.output));
+    throw UsageError(fmt::format("--output is '{}'; it must be the name of a file, such as {}", arguments.output,
+                                 arguments.batches.asked ? "batches.npy" : "triplets.npy"));
   if (arguments.ids.empty() != arguments.distances.empty())
     throw UsageError(fmt::format("{} is missing; --ids and --distances go together", arguments.ids.empty() ? "--ids" : "--distances"));
   if (arguments.embeddings.empty() && !arguments.lists_given())
@@ -80,12 +81,14 @@ void check(const MineArguments& arguments) {
   check_outputs(inputs, outputs);
 }
 
-LabelIndex index_labels(const std::vector<std::int64_t>& values, const std::string& path, double& index_seconds) {
-  return about(path, [&] {
+LabelIndex index_labels(const std::vector<std::int64_t>& values, const MineArguments& arguments, double& index_seconds) {
+  return about(arguments.labels, [&] {
     const auto begin = Clock::now();
     LabelIndex labels(values);
     index_seconds = seconds_since(begin);
-    if (labels.single_member_classes() == labels.classes()) labels.anchors();  // throws: better now than after the lists
+    // These throw: better now than after the lists.
+    if (arguments.batches.asked) require_classes_for_batches(labels);
+    if (labels.single_member_classes() == labels.classes()) labels.anchors();
     return labels;
   });
 }
@@ -183,7 +186,7 @@ Inputs read_inputs(const MineArguments& arguments) {
   }
   double index_seconds = 0;
   Inputs inputs{
-      .labels = index_labels(values, arguments.labels, index_seconds), .embeddings = std::move(embeddings), .lists = std::move(lists)};
+      .labels = index_labels(values, arguments, index_seconds), .embeddings = std::move(embeddings), .lists = std::move(lists)};
   inputs.index_seconds = index_seconds;
   inputs.read_seconds = seconds_since(begin) - index_seconds;
   return inputs;

@@ -72,6 +72,7 @@ void add_to(nlohmann::ordered_json& json, const BatchRun& run) {
   json["copies_skipped"] = stats.copies_skipped;
   json["copies_left_out"] = stats.copies_left_out;
   json["alone"] = stats.alone;
+  json["only_copies"] = stats.only_copies;
   for (const char* name : {"batch_error", "nearest_positive_distance", "nearest_negative_distance"}) json[name] = nullptr;
   if (!run.survey) return;
   json["batch_error"] = run.survey->error;
@@ -83,6 +84,8 @@ std::string to_table(const BatchRun& run) {
   const BatchStats& stats = run.made.stats;
   std::string table = row("classes", std::to_string(run.classes));
   if (stats.alone > 0) table += row("", fmt::format("{} points are alone in theirs and left out", stats.alone));
+  if (stats.only_copies > 0)
+    table += row("", fmt::format("{} points have none but their copies in theirs and are left out", stats.only_copies));
   table += row("batches", fmt::format("{} of {}", stats.batches, run.made.batch_items));
   table += row("groups of a class",
                fmt::format("{}, {:.1f} % of those behind the first chosen by the lists", stats.groups, 100.0 * stats.near_share()));

@@ -68,7 +68,9 @@ std::vector<GivenSetting> given_settings(const CLI::App& command) {
 
 std::filesystem::path model_of(const RunDirectory& run) {
   std::filesystem::path model = run.model_path();
-  if (!std::filesystem::exists(model)) throw IoError(fmt::format("{}: this run has no checkpoint yet", run.path().string()));
+  if (!std::filesystem::exists(model))
+    throw IoError(fmt::format("{0}: this run has no checkpoint yet; if it was stopped, smartmine train --resume {0} goes on with it",
+                              run.path().string()));
   return model;
 }
 

@@ -152,6 +152,7 @@ nb::tuple make_batches(const SharedLists& lists, const SharedLabels& labels, std
   told["copies_skipped"] = batches.stats.copies_skipped;
   told["copies_left_out"] = batches.stats.copies_left_out;
   told["alone"] = batches.stats.alone;
+  told["only_copies"] = batches.stats.only_copies;
   told["batch_seconds"] = batches.stats.seconds;
   return nb::make_tuple(python::to_numpy<1>(std::move(items), {count}), batches.batch_items, told);
 }

@@ -1,5 +1,5 @@
 // What the page computes from the document. No drawing here.
-import type { Classes, Epoch, Histograms, Numbers, Run, Scalar } from './data';
+import type { Choice, Classes, Epoch, Histograms, Numbers, Run, Scalar } from './data';
 
 export const kMetrics = ['recall@1', 'recall@2', 'recall@4', 'recall@8', 'nmi', 'map@r', 'r_precision'] as const;
 
@@ -111,12 +111,18 @@ export const dayAndTime = (time: string | null): string | null => (time && /^\d{
 // As `smartmine compare` has it: none of these makes another experiment.
 const kNotTheExperiment = ['seed', 'threads', 'device', 'data-root', 'cache-mebibytes', 'save-epochs', 'evaluate-every'];
 
+/// Of data set folder: where it is. In two places there are two data sets, all others are the same wherever they lie.
+function folder(run: Run): string {
+  const root = run.dataset === 'folder' ? run.settings['data-root'] : null;
+  return typeof root === 'string' ? root.replace(/(.)\/+$/, '$1') : '';
+}
+
 /// Runs that differ in nothing but the seed, together; in the order of their first.
 export function seedGroups(runs: Run[]): Run[][] {
   const groups = new Map<string, Run[]>();
   for (const run of runs) {
     const settings = Object.entries(run.settings).filter(([name]) => !kNotTheExperiment.includes(name));
-    const key = settings.length > 0 ? JSON.stringify([run.dataset, run.system, ...settings.sort()]) : run.name;
+    const key = settings.length > 0 ? JSON.stringify([run.dataset, folder(run), run.system, ...settings.sort()]) : run.name;
     groups.set(key, [...(groups.get(key) ?? []), run]);
   }
   return [...groups.values()];
@@ -148,7 +154,8 @@ export function band(lines: Place[][]): BandPoint[] {
 export function groupName(runs: Run[]): string {
   if (runs.length === 1) return runs[0].name;
   const seeds = runs.map((run) => settingText(run.settings.seed)).join(', ');
-  return `${runs[0].system || runs[0].name}, seeds ${seeds}`;
+  const place = folder(runs[0]).split('/').pop();
+  return `${runs[0].system || runs[0].name}${place ? `, ${place}` : ''}, seeds ${seeds}`;
 }
 
 /// Of the groups behind the first of each batch, the share that the lists chose.
@@ -156,6 +163,16 @@ export function nearShare(epoch: Epoch): number | null {
   const { groups, batches, near_groups } = epoch.grouping ?? {};
   if (groups === undefined || batches === undefined || near_groups === undefined || groups <= batches) return null;
   return near_groups / (groups - batches);
+}
+
+// ---- choosing
+
+/// Whether a trial is the one that was chosen: by its name, or, where an older run does not tell it, by all settings that it tells.
+export function isChosen(of: Choice, trial: Choice['trials'][number]): boolean {
+  if (of.chosen.epochs === 0) return false;
+  if (typeof of.chosen.trial === 'string' && of.chosen.trial !== '') return trial.name === of.chosen.trial;
+  const told = Object.keys(trial.settings).filter((name) => of.chosen[name] !== undefined);
+  return told.length > 0 && told.every((name) => of.chosen[name] === trial.settings[name]);
 }
 
 // ---- mining

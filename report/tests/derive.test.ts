@@ -16,6 +16,7 @@ import {
   elapsed,
   epochSpan,
   groupName,
+  isChosen,
   histogramEnd,
   kindShare,
   lastEvaluation,
@@ -156,6 +157,29 @@ describe('epochs', () => {
   });
 });
 
+describe('of what was tried', () => {
+  const chosen = (of: object, trials: object[]): string[] => {
+    const choice = runs({ choice: { trials, chosen: of } })[0].choice!;
+    return choice.trials.filter((trial) => isChosen(choice, trial)).map((trial) => trial.name);
+  };
+  const trial = (name: string, rate: number) => ({ name, settings: { 'learning-rate': rate } });
+  const trials = [trial('short', 0.01), trial('faster', 0.02), trial('long', 0.01)];
+
+  it('the trial that is named is the chosen one, whatever rates the others have', () => {
+    expect(chosen({ trial: 'long', 'learning-rate': 0.01, epochs: 12 }, trials)).toEqual(['long']);
+  });
+
+  it('those of the chosen settings are, where none is named', () => {
+    expect(chosen({ 'learning-rate': 0.02, epochs: 12 }, trials)).toEqual(['faster']);
+    expect(chosen({ trial: '', 'learning-rate': 0.02, epochs: 12 }, trials)).toEqual(['faster']);
+    expect(chosen({}, trials)).toEqual([]);
+  });
+
+  it('none is, where no training is best', () => {
+    expect(chosen({ trial: 'long', 'learning-rate': 0.01, epochs: 0 }, trials)).toEqual([]);
+  });
+});
+
 describe('seeds', () => {
   const of = (name: string, seed: number, rate: number, more: object = {}) => ({ name, dataset: 'glyphs', system: 'npairs', settings: { seed, rate, threads: seed }, ...more });
 
@@ -164,6 +188,14 @@ describe('seeds', () => {
     expect(groups.map((group) => group.map((run) => run.name))).toEqual([['a', 'c'], ['b'], ['d'], ['e']]);
     expect(groupName(groups[0])).toBe('npairs, seeds 1, 2');
     expect(groupName(groups[1])).toBe('b');
+  });
+
+  it('do not group runs on folders in two places', () => {
+    const on = (name: string, seed: number, root: string, dataset = 'folder') => of(name, seed, 0.1, { dataset, settings: { seed, rate: 0.1, 'data-root': root } });
+    const groups = seedGroups(runs(on('a', 1, '/sets/birds'), on('b', 1, '/sets/cars'), on('c', 2, '/sets/birds/')));
+    expect(groups.map((group) => group.map((run) => run.name))).toEqual([['a', 'c'], ['b']]);
+    expect(groupName(groups[0])).toBe('npairs, birds, seeds 1, 2');
+    expect(seedGroups(runs(on('a', 1, '/here', 'cub200'), on('b', 2, '/there', 'cub200'))).length).toBe(1);
   });
 
   it('have a mean and a deviation at every epoch that some of them have', () => {

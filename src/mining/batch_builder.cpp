@@ -20,7 +20,8 @@ namespace {
 enum Purpose : std::uint64_t { kGroups = 0x6261, kOrder, kDraw };
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-/// Of every point the lowest id among its copies of the same class; empty: no point has one.
+/// Of every point the lowest id among its copies of the same class; empty: no point has a copy. Copies of a copy are copies, be it of
+/// another class: a short list may be full of those.
 std::vector<std::uint32_t> find_copies(const NeighborLists& lists, const LabelIndex& labels) {
   std::vector<std::uint32_t> root;
   const auto find = [&](std::uint32_t point) {
@@ -31,7 +32,6 @@ std::vector<std::uint32_t> find_copies(const NeighborLists& lists, const LabelIn
     const auto ids = lists.ids(point);
     const auto distances = lists.distances(point);
     for (std::size_t j = 0; j < ids.size() && !(distances[j] > 0); ++j) {
-      if (labels.class_of(ids[j]) != labels.class_of(point)) continue;
       if (root.empty()) {
         root.resize(lists.size());
         std::iota(root.begin(), root.end(), 0U);
@@ -40,8 +40,15 @@ std::vector<std::uint32_t> find_copies(const NeighborLists& lists, const LabelIn
       root[std::max(first, second)] = std::min(first, second);
     }
   }
-  for (std::uint32_t point = 0; point < root.size(); ++point) root[point] = find(point);
-  return root;
+  if (root.empty()) return {};
+  std::vector<std::uint32_t> copy_of(root.size()), lowest(root.size(), kNone);
+  for (std::uint32_t c = 0; c < labels.classes(); ++c)
+    for (const std::uint32_t point : labels.members(c)) {
+      std::uint32_t& first = lowest[find(point)];
+      if (first == kNone || labels.class_of(first) != c) first = point;
+      copy_of[point] = first;
+    }
+  return copy_of;
 }
 
 /// Distinct points of a class.
@@ -69,10 +76,10 @@ Members find_members(const NeighborLists& lists, const LabelIndex& labels, const
     members.copy_of.clear();
     look();
   }
-  if (members.classes.empty()) labels.anchors();  // says that no class has two
   std::size_t coming = 0;
   for (const std::uint32_t c : members.classes) coming += labels.class_size(c);
-  stats.alone = labels.size() - coming;
+  stats.alone = labels.single_member_classes();
+  stats.only_copies = labels.size() - coming - stats.alone;
   return members;
 }
 
@@ -340,9 +347,22 @@ void BatchBuilderOptions::validate() const {
     throw InvalidArgument(fmt::format("duplicate_distance is {}; it must be at least 0 and finite", duplicate_distance));
 }
 
+void require_classes_for_batches(const LabelIndex& labels) {
+  const std::size_t able = labels.classes() - labels.single_member_classes();
+  if (able == 0)
+    throw InvalidArgument(
+        fmt::format("each of the {} classes has one member only; batches need two classes of two points or more", labels.classes()));
+  if (able > 1) return;
+  std::uint32_t only = 0;
+  while (labels.class_size(only) < 2) ++only;
+  throw InvalidArgument(fmt::format("of the {} classes only that of label {} has more than one member; batches need two such classes",
+                                    labels.classes(), labels.label(only)));
+}
+
 ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options) {
   options.validate();
   if (options.near_share > 0) labels.require_size(lists.size(), "lists");
+  require_classes_for_batches(labels);
   const auto begin = std::chrono::steady_clock::now();
   ClassBatches result;
   const Members members = find_members(lists, labels, options, result.stats);

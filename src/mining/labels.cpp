@@ -45,7 +45,7 @@ LabelIndex::LabelIndex(std::span<const std::int64_t> labels) {
   const auto [lowest, highest] = std::minmax_element(labels.begin(), labels.end());
   if (*lowest == *highest)
     throw InvalidArgument(
-        fmt::format("labels name one class only ({} for all {} points); triplets need at least 2", *lowest, labels.size()));
+        fmt::format("labels name one class only ({} for all {} points); triplets and batches need at least 2", *lowest, labels.size()));
 
   class_of_.resize(labels.size());
   const std::uint64_t range = static_cast<std::uint64_t>(*highest) - static_cast<std::uint64_t>(*lowest);

@@ -46,6 +46,7 @@ struct ReadRun {
   std::string dataset, system, seed;
   std::int64_t epochs = 0;
   Settings settings;  // those that count
+  std::string root;   // of data set folder: which folder
   std::vector<Json> log;
 };
 
@@ -59,6 +60,15 @@ Settings settings_that_count(const Json& all) {
     kept[name] = name == "weights" ? std::filesystem::path(as_text(value)).filename().string() : as_text(value);
   }
   return kept;
+}
+
+// Folders in two places are two data sets, all others are the same wherever they lie. Text alone: the folder may be on another machine.
+std::string root_of(const Json& settings) {
+  if (!settings.contains("dataset") || settings["dataset"] != "folder" || !settings.contains("data-root")) return "";
+  const std::string text = as_text(settings["data-root"]);
+  if (text.empty()) return "";
+  const std::filesystem::path path = std::filesystem::absolute(text).lexically_normal();
+  return path.has_filename() || !path.has_relative_path() ? path.string() : path.parent_path().string();  // a/b/ is a/b
 }
 
 // None: it is not finished, and a note says so.
@@ -78,7 +88,9 @@ std::optional<ReadRun> read_finished(const std::filesystem::path& path, std::vec
     notes.push_back(fmt::format("{}: not finished: {} of {} epochs; left out", path.string(), done, planned));
     return std::nullopt;
   }
-  return ReadRun{path, text("dataset"), text("system"), text("seed"), planned, settings_that_count(settings), std::move(log)};
+  ReadRun run{path, text("dataset"), text("system"), text("seed"), planned, settings_that_count(settings), root_of(settings), {}};
+  run.log = std::move(log);
+  return run;
 }
 
 std::vector<ShownTriplet> triplets_of(const ReadRun& run, std::vector<std::string>& notes) {
@@ -198,6 +210,25 @@ std::string apart(const Settings& own, const std::vector<const Settings*>& other
     text += fmt::format(", {} {}", name, found == own.end() ? "unset" : found->second);
   }
   return text;
+}
+
+/// The last components of a path, so many, such as "birds/images"; the path if it has fewer.
+std::string end_of(const std::filesystem::path& path, std::size_t components) {
+  std::filesystem::path rest = path, end;
+  for (std::size_t i = 0; i < components; ++i, rest = rest.parent_path()) {
+    if (!rest.has_relative_path()) return path.string();
+    end = end.empty() ? rest.filename() : rest.filename() / end;
+  }
+  return end.string();
+}
+
+/// What runs are called that were trained on this folder beside others: as much of its end as tells it apart.
+std::string name_of_root(const std::string& root, const std::set<std::string>& roots) {
+  for (std::size_t components = 1;; ++components) {
+    const std::string name = end_of(root, components);
+    const auto same = std::count_if(roots.begin(), roots.end(), [&](const std::string& r) { return end_of(r, components) == name; });
+    if (same < 2 || name == root) return name;
+  }
 }
 
 // ---- Tables.
@@ -382,22 +413,30 @@ Comparison compare_runs(std::span<const std::filesystem::path> runs) {
   }
   std::vector<std::vector<const ReadRun*>> groups;
   for (const ReadRun& run : finished) {
-    const auto same =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.front()->settings == run.settings; });
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+      return group.front()->settings == run.settings && group.front()->root == run.root;
+    });
     if (same == groups.end())
       groups.push_back({&run});
     else
       same->push_back(&run);
   }
-  const bool one_dataset =
-      std::all_of(finished.begin(), finished.end(), [&](const ReadRun& r) { return r.dataset == finished[0].dataset; });
+  const bool one_dataset = std::all_of(finished.begin(), finished.end(), [&](const ReadRun& r) {
+    return r.dataset == finished[0].dataset && r.root == finished[0].root;
+  });
+  std::set<std::string> roots;
+  for (const ReadRun& run : finished)
+    if (!run.root.empty()) roots.insert(run.root);
   for (const auto& members : groups) {
     RunGroup group = group_of(members, comparison.notes);
+    const std::string& root = members.front()->root;
+    const std::string dataset = roots.size() > 1 && !root.empty() ? group.dataset + " " + name_of_root(root, roots) : group.dataset;
     std::vector<const Settings*> others;
     for (const auto& other : groups)
-      if (&other != &members && other.front()->system == group.system && other.front()->dataset == group.dataset)
+      if (&other != &members && other.front()->system == group.system && other.front()->dataset == group.dataset &&
+          other.front()->root == root)
         others.push_back(&other.front()->settings);
-    group.name = (one_dataset ? "" : group.dataset + ": ") + group.system + apart(members.front()->settings, others);
+    group.name = (one_dataset ? "" : dataset + ": ") + group.system + apart(members.front()->settings, others);
     comparison.groups.push_back(std::move(group));
   }
   return comparison;

@@ -58,6 +58,7 @@ void visit_grouping(Stats& s, const Visit& visit) {
   visit("copies_skipped", s.copies_skipped);
   visit("copies_left_out", s.copies_left_out);
   visit("alone", s.alone);
+  visit("only_copies", s.only_copies);
   visit("seconds", s.seconds);
 }
 

@@ -64,7 +64,8 @@ TEST_F(MineBatches, WritesARowOfIdsPerBatchAndEveryPointComesRound) {
   }
   EXPECT_EQ(told["repeated"], more);
   for (const char* name : {"groups", "near_groups", "random_groups", "near_share", "copies_skipped", "copies_left_out", "alone",
-                           "batch_error", "nearest_positive_distance", "nearest_negative_distance", "stage_seconds", "recall"})
+                           "only_copies", "batch_error", "nearest_positive_distance", "nearest_negative_distance", "stage_seconds",
+                           "recall"})
     EXPECT_TRUE(told.contains(name)) << name;
 }
 
@@ -115,6 +116,44 @@ TEST_F(MineBatches, RefuseWhatCannotBeRight) {
   for (std::size_t i = 0; i < kRows; ++i) different[i] = static_cast<std::int64_t>(i);
   write_int64(folder_ / "y.npy", different);
   refused(1, {"--batches"}, "y.npy");
+}
+
+TEST_F(MineBatches, SpeakOfBatchesWhereLabelsDoNotDo) {
+  const auto refused = [&](const std::vector<std::int64_t>& labels, const std::string& part) {
+    write_int64(folder_ / "y.npy", labels);
+    const Outcome outcome = run({"--batches"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.err, HasSubstr(part));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "b.npy"));
+  };
+  std::vector<std::int64_t> labels(kRows);
+  refused(labels, "one class only (0 for all 600 points); triplets and batches need at least 2");
+  for (std::size_t i = 0; i < kRows; ++i) labels[i] = static_cast<std::int64_t>(i);
+  refused(labels, "each of the 600 classes has one member only; batches need two classes of two points or more");
+  labels[4] = labels[5] = 3;
+  refused(labels, "of the 598 classes only that of label 3 has more than one member; batches need two such classes");
+  const Outcome outcome =
+      smartmine({"mine", "--embeddings", folder_ / "x.npy", "--labels", folder_ / "y.npy", "--batches", "--output", ""});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("batches.npy"));
+}
+
+TEST_F(MineBatches, SayTruthfullyWhoIsLeftOut) {
+  std::vector<float> rows = clustered_rows(kRows, 8);
+  for (std::size_t i = 5; i < kRows; i += 31) std::copy_n(rows.begin() + 5 * 8, 8, rows.begin() + static_cast<std::ptrdiff_t>(8 * i));
+  write_matrix(folder_ / "x.npy", rows, kRows, 8);
+  const Outcome some = run({"--batches"});
+  ASSERT_EQ(some.status, 0) << some.err;
+  EXPECT_THAT(some.out, HasSubstr("20 points have none but their copies in theirs and are left out"));
+  EXPECT_THAT(some.out, ::testing::Not(HasSubstr("alone")));
+
+  write_matrix(folder_ / "x.npy", std::vector<float>(8 * kRows), kRows, 8);
+  const Outcome all = run({"--batches"});
+  ASSERT_EQ(all.status, 0) << all.err;
+  EXPECT_THAT(all.out, ::testing::Not(HasSubstr("are left out")));
+  EXPECT_THAT(all.out, ::testing::Not(HasSubstr("alone")));
+  const auto items = read_int64(folder_ / "b.npy").values;
+  EXPECT_EQ(std::set<std::int64_t>(items.begin(), items.end()).size(), kRows);
 }
 
 TEST_F(MineBatches, SayWhatTheyAreInATable) {

@@ -223,6 +223,22 @@ TEST_F(Train, EmbedsAFolderAndMeasuresARun) {
   EXPECT_EQ(metrics.at("size"), 36);
 }
 
+TEST_F(Train, SaysHowToGoOnWithARunThatHasNoCheckpointYet) {
+  ASSERT_EQ(run("run", {"--epochs", "0", "--quiet"}).status, 0);
+  std::filesystem::remove_all(folder_ / "run/checkpoint");  // as one that was stopped while it chose
+  std::filesystem::remove(folder_ / "run/log.jsonl");
+  const std::string told =
+      "run: this run has no checkpoint yet; if it was stopped, smartmine train --resume " + (folder_ / "run") + " goes on";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"embed", "--run", folder_ / "run", "--input", folder_ / "images", "--output", folder_ / "x.npy"},
+        {"eval", "--run", folder_ / "run"}}) {
+    const Outcome outcome = smartmine(words);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.err, HasSubstr(told)) << words.front();
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
 TEST_F(Train, RefusesADirectoryThatIsThereAndResumesIt) {
   ASSERT_EQ(run("run").status, 0);
   const std::string before = file("run/log.jsonl");

@@ -132,6 +132,52 @@ TEST(BatchBuilder, BringsOneOfManyCopiesPerRound) {
   }
 }
 
+TEST(BatchBuilder, BringsEveryPointWhereAllAreCopiesHoweverShortTheLists) {
+  Pairs made(4, 6);
+  for (float& value : made.values) value = 0;  // lists of ten show no copy of the last two classes in their own
+  made.lists = ExactKnn({.neighbors = 10, .threads = 1}).neighbors(Rows(made.values.data(), 24, 4)).lists;
+  const ClassBatches batches = build_batches(made.lists, LabelIndex(made.labels), {.classes = 2, .images_per_class = 3});
+  EXPECT_EQ(batches.stats.alone, 0U);
+  EXPECT_EQ(batches.stats.only_copies, 0U);
+  EXPECT_EQ(std::set<std::uint32_t>(batches.items.begin(), batches.items.end()).size(), 24U);
+}
+
+TEST(BatchBuilder, CountsClassesOfNothingButCopiesApartFromPointsThatAreAlone) {
+  Pairs made(6, 5);
+  for (std::size_t i = 10; i < 15; ++i) std::copy_n(made.values.begin() + 40, 4, made.values.begin() + static_cast<std::ptrdiff_t>(4 * i));
+  made.labels[3] = 100;
+  made.lists = ExactKnn({.neighbors = 20, .threads = 1}).neighbors(Rows(made.values.data(), 30, 4)).lists;
+  const ClassBatches batches = build_batches(made.lists, LabelIndex(made.labels), {.classes = 3, .images_per_class = 2});
+  EXPECT_EQ(batches.stats.alone, 1U);
+  EXPECT_EQ(batches.stats.only_copies, 5U);
+  EXPECT_EQ(std::set<std::uint32_t>(batches.items.begin(), batches.items.end()).size(), 24U);
+}
+
+TEST(BatchBuilder, FindsCopiesOfAClassThroughThoseOfAnother) {
+  // Twelve copies of class 0 come first in all lists of ten, then three of class 1 that no list has.
+  Pairs made(4, 15);
+  for (std::size_t i = 0; i < 12; ++i) std::copy_n(made.values.begin(), 4, made.values.begin() + static_cast<std::ptrdiff_t>(4 * i));
+  for (std::size_t i = 15; i < 18; ++i) std::copy_n(made.values.begin(), 4, made.values.begin() + static_cast<std::ptrdiff_t>(4 * i));
+  made.lists = ExactKnn({.neighbors = 10, .threads = 1}).neighbors(Rows(made.values.data(), 60, 4)).lists;
+  const ClassBatches batches = build_batches(made.lists, LabelIndex(made.labels), {.classes = 2, .images_per_class = 3});
+  EXPECT_EQ(batches.stats.copies_left_out, 11U + 2U);
+}
+
+TEST(BatchBuilder, RefusesLabelsOfWhichOnlyOneClassHasTwoPoints) {
+  const Pairs made(2, 3);
+  const auto message = [&](const std::vector<std::int64_t>& labels) {
+    try {
+      build_batches(made.lists, LabelIndex(labels), {.near_share = 0});
+    } catch (const InvalidArgument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message({5, 6, 7, 7, 7, 8}), "of the 4 classes only that of label 7 has more than one member; batches need two such classes");
+  EXPECT_EQ(message({1, 2, 3, 4, 5, 6}), "each of the 6 classes has one member only; batches need two classes of two points or more");
+  EXPECT_EQ(message({1, 1, 2, 2, 5, 6}), "");
+}
+
 TEST(BatchBuilder, CountsAPointWithAWrongLabelOnceHoweverManyVoteForIt) {
   // A ring of class 0, one of class 1 around it, and in the middle, nearest to all of class 0, a point of a class that lies elsewhere. If
   // votes for it were added up, its group would come before those of class 1 in 36 of these 50 rounds.

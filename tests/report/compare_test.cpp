@@ -87,6 +87,39 @@ TEST_F(Compare, NamesWhatSetsGroupsOfOneSystemApart) {
                                       "cub200: triplet-fanng-global, dropout unset"));
 }
 
+TEST_F(Compare, FoldersInTwoPlacesAreTwoDataSets) {
+  const auto on = [&](const std::string& name, const std::string& root, const FinishedRun& made = {}) {
+    FinishedRun run = made;
+    run.dataset = "folder";
+    run.more += "data-root = \"" + root + "\"\n";
+    return make(name, run);
+  };
+  // The same folder, written in three ways.
+  const auto a = on("a", "/sets/birds"), b = on("b", "/sets/cars/../birds/", {.seed = 2}), c = on("c", "/sets//birds/.", {.seed = 3});
+  const Comparison one = compare({a, b, c});
+  EXPECT_THAT(names(one), ElementsAre("triplet-fanng-global"));
+  EXPECT_EQ(one.groups[0].runs.size(), 3U);
+  EXPECT_THAT(one.notes, IsEmpty());
+
+  const auto d = on("d", "/sets/cars", {.recall = 0.9}), e = on("e", "/sets/cars", {.system = "npairs"});
+  const Comparison two = compare({a, d, b});
+  EXPECT_THAT(names(two), ElementsAre("folder birds: triplet-fanng-global", "folder cars: triplet-fanng-global"));
+  EXPECT_EQ(two.groups[0].metrics.at("recall@1").deviation, 0);
+  EXPECT_EQ(two.groups[0].dataset, "folder");
+  EXPECT_THAT(names(compare({a, e})), ElementsAre("folder birds: triplet-fanng-global", "folder cars: npairs"));
+  EXPECT_THAT(names(compare({a, make("f")})), ElementsAre("folder: triplet-fanng-global", "cub200: triplet-fanng-global"));
+
+  // As much of the path as tells them apart.
+  const auto g = on("g", "/birds/images"), h = on("h", "/cars/images"), i = on("i", "/images");
+  EXPECT_THAT(names(compare({g, h, a})),
+              ElementsAre("folder birds/images: triplet-fanng-global", "folder cars/images: triplet-fanng-global",
+                          "folder birds: triplet-fanng-global"));
+  EXPECT_THAT(names(compare({g, i})), ElementsAre("folder birds/images: triplet-fanng-global", "folder /images: triplet-fanng-global"));
+  const auto j = on("j", "/sets/cars", {.more = "kappa = 4\n"}), k = on("k", "/sets/cars", {.more = "kappa = 8\n"});
+  EXPECT_THAT(names(compare({a, j, k})), ElementsAre("folder birds: triplet-fanng-global", "folder cars: triplet-fanng-global, kappa 4",
+                                                     "folder cars: triplet-fanng-global, kappa 8"));
+}
+
 TEST_F(Compare, LeavesOutWhatIsNotFinishedAndSaysSo) {
   const Comparison comparison = compare({make("whole"), make("half", {.epochs_done = 1, .seed = 2})});
   ASSERT_EQ(comparison.groups.size(), 1U);

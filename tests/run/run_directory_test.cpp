@@ -91,7 +91,7 @@ TEST(EpochRecords, SurviveTheirLine) {
   record.kappa_reason = "because";
   record.mining.emplace();
   record.mining->mined = 4;
-  record.grouping = BatchStats{.batches = 5, .groups = 20, .near_groups = 12, .copies_left_out = 3};
+  record.grouping = BatchStats{.batches = 5, .groups = 20, .near_groups = 12, .copies_left_out = 3, .only_copies = 4};
   record.look = BatchLook{.batches = 4, .error = 0.1, .negative_distance = 0.3, .together = {{"a", "b", 2}}};
   record.stage_seconds["steps"] = 0.25;
   record.metrics = RetrievalMetrics{.split = "test", .recall_at_1 = 0.5};
@@ -113,6 +113,7 @@ TEST(EpochRecords, SurviveTheirLine) {
   EXPECT_EQ(read.mining->mined, 4U);
   EXPECT_EQ(read.kappa_reason, "because");
   EXPECT_EQ(read.grouping->copies_left_out, 3U);
+  EXPECT_EQ(read.grouping->only_copies, 4U);
   EXPECT_EQ(read.look->negative_distance, 0.3);
   ASSERT_EQ(read.look->together.size(), 1U);
   EXPECT_EQ(read.look->together[0].second, "b");

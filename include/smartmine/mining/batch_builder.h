@@ -34,7 +34,8 @@ struct BatchStats {
   std::size_t repeated = 0;         ///< Points that come once more than the others, to fill the last group of a class or the last batch.
   std::size_t copies_skipped = 0;   ///< Points of another class that got no vote, for they are copies.
   std::size_t copies_left_out = 0;  ///< Points that were left out of a round, for a copy of the same class came.
-  std::size_t alone = 0;            ///< Points that never come, for there is no other image of their class.
+  std::size_t alone = 0;            ///< Points that never come, for there is no other image of their class ...
+  std::size_t only_copies = 0;      ///< ... or for all others of it are their copies, and so no positives.
   double seconds = 0;
 
   /// Share of the groups behind the first of each batch that the lists chose.
@@ -56,10 +57,14 @@ struct ClassBatches {
 /// the group that the points it has vote for most. A point votes for its nearest points of other classes, the nearer the more, and each of
 /// these counts once, with its best vote: a wrong label moves one point's worth and no more. A batch has one group of a class, or, of a
 /// class so large that this could not come out even, as many as its share asks for. Of copies of a point in its own class (distance 0) one
-/// comes per round; points alone in their class never come. The last batch of a round is filled with groups that have come already. The
-/// same seed gives the same batches. Lists are not looked at if `near_share` is 0. Throws InvalidArgument for bad options, lists of other
-/// points, or labels of which no class has two points.
+/// comes per round; points alone in their class, or with none but their copies, never come. Where this leaves fewer than two classes, as of
+/// an embedding that has collapsed, copies are points like others. The last batch of a round is filled with groups that have come already.
+/// The same seed gives the same batches. Lists are not looked at if `near_share` is 0. Throws InvalidArgument for bad options, lists of
+/// other points, or labels that `require_classes_for_batches` refuses.
 ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options);
+
+/// Throws InvalidArgument unless two classes have two points: no batch could have a positive and a negative.
+void require_classes_for_batches(const LabelIndex& labels);
 
 /// Two classes and how many of the batches that were looked at hold both.
 struct ClassPair {

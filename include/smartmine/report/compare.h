@@ -30,9 +30,9 @@ struct ShownTriplet {
   bool mined = false;                                   ///< Or drawn at random.
 };
 
-/// Finished runs whose settings are the same but for the seed and what does not change the result.
+/// Finished runs whose settings are the same but for the seed and what does not change the result. Of data set folder also the folder is.
 struct RunGroup {
-  std::string name;  ///< The system, and what else sets the group apart from others of it.
+  std::string name;  ///< The data set or its folder, if there are several, the system, and what sets the group apart from others of it.
   std::string dataset;
   std::string system;
   std::string evaluated_on;  ///< "test" or "validation"; empty: nothing was measured.

@@ -171,7 +171,9 @@ def load_run(run: Union[str, "os.PathLike[str]", Run]) -> EmbeddingModel:
     run = run if isinstance(run, Run) else Run(run)
     path = run.model_path
     if path is None:
-        raise IoError(f"{run.path}: the run has no checkpoint yet")
+        raise IoError(
+            f"{run.path}: the run has no checkpoint yet; if it was stopped, smartmine train --resume {run.path} goes on with it"
+        )
     tensors = read_safetensors(path)
     name = str(run.config.get("backbone", "small"))
     make = _BACKBONES.get(name)

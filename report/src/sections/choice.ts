@@ -1,5 +1,5 @@
 import type { Choice, Run } from '../data';
-import { duration, kMetrics, metricName, percent, settingText } from '../derive';
+import { duration, isChosen, kMetrics, metricName, percent, settingText } from '../derive';
 import { swatch } from '../chart';
 import { h, named, type Child } from '../dom';
 import { lookOfRun } from '../palette';
@@ -19,7 +19,6 @@ function choiceOf(run: Run, alone: boolean): Child[] {
   const of = run.choice!;
   const values = valueNames(of).filter((name) => name !== 'epochs_planned');
   const settings = [...new Set(of.trials.flatMap((trial) => Object.keys(trial.settings)))];
-  const isChosen = (trial: Choice['trials'][number]) => of.chosen.epochs !== 0 && settings.length > 0 && settings.every((name) => of.chosen[name] === undefined || of.chosen[name] === trial.settings[name]) && settings.some((name) => of.chosen[name] !== undefined);
   const best = (name: string) => Math.max(...of.trials.map((trial) => trial.values[name] ?? -Infinity));
   const cell = (trial: Choice['trials'][number], name: string): Child => {
     const value = trial.values[name];
@@ -29,7 +28,7 @@ function choiceOf(run: Run, alone: boolean): Child[] {
     if (name === 'epochs' && planned !== undefined && planned !== value) return h('td.number', {}, `${words} of ${planned}`);
     return h('td.number', {}, isShare(name) && value !== undefined && of.trials.length > 1 && value === best(name) ? h('strong', {}, words) : words);
   };
-  const chosen = Object.entries(of.chosen).filter(([, value]) => value !== null);
+  const chosen = Object.entries(of.chosen).filter(([, value]) => value !== null && value !== '');
   const noTraining = of.chosen.epochs === 0;
   const held = [of.held_out_classes === null ? '' : `${of.held_out_classes.toLocaleString('en')} classes`, of.held_out_images === null ? '' : `${of.held_out_images.toLocaleString('en')} images`].filter((word) => word !== '').join(', ');
   return [
@@ -58,7 +57,7 @@ function choiceOf(run: Run, alone: boolean): Child[] {
               {},
               of.start ? h(`tr${noTraining ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, 'no training', noTraining ? h('span.under', {}, 'chosen') : null), ...settings.map(() => h('td', {}, '–')), ...values.map((name) => cell({ name: '', settings: {}, values: of.start! }, name))) : null,
               ...of.trials.map((trial) =>
-                h(`tr${isChosen(trial) ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, named(trial.name), isChosen(trial) ? h('span.under', {}, 'chosen') : null), ...settings.map((name) => h('td', { dir: 'auto' }, settingText(trial.settings[name]))), ...values.map((name) => cell(trial, name))),
+                h(`tr${isChosen(of, trial) ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, named(trial.name), isChosen(of, trial) ? h('span.under', {}, 'chosen') : null), ...settings.map((name) => h('td', { dir: 'auto' }, settingText(trial.settings[name]))), ...values.map((name) => cell(trial, name))),
               ),
             ),
           ),
