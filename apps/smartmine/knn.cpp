@@ -154,7 +154,8 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
   Progress progress = display.callback();
   if (place.team != nullptr) {
     place.expect_same("work", "lists (knn)\n");
-    place.expect_same("means of computing", fmt::format("lists by {}; SMARTMINE_KERNEL sets that\n", list_instructions()));
+    place.expect_same("means of computing", fmt::format("device {}; --device sets that\nlists by {}; SMARTMINE_KERNEL sets that\n",
+                                                        arguments.neighbors.means(), list_instructions()));
     place.expect_same("rows or options", description_of(arguments, embeddings.rows()));
     progress = place.watched(progress);
     if (arguments.neighbors.options.threads == 0) arguments.neighbors.options.threads = place.threads;
@@ -163,7 +164,7 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
   ListMaker maker;
   if (place.first && on_disk(arguments, embeddings.rows()))
     maker = [&files](std::size_t size, std::size_t neighbors) { return files.make(size, neighbors); };
-  const NeighborRun run = find_neighbors(arguments.neighbors, embeddings.rows(), arguments.embeddings, progress, place.team, maker);
+  const NeighborRun run = find_neighbors(arguments.neighbors, embeddings.rows(), arguments.embeddings, progress, place, maker);
   if (place.team != nullptr) {  // all stop if one was asked to at the last
     report(progress, "lists", run.lists.size(), run.lists.size());
     place.expect_same("lists", fmt::format("{} lists\n", run.lists.size()));
@@ -190,7 +191,6 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
 void run_knn(const KnnArguments& arguments) {
   check(arguments);
   if (!arguments.ranks.several()) return run_knn(arguments, {});
-  if (arguments.neighbors.device == "cuda") throw UsageError("--ranks shares out the work of CPUs; --device cuda takes one process");
   if (torch_part() == nullptr) throw UsageError("--ranks needs a smartmine that was built with LibTorch, through which ranks talk");
   torch_part()->share_work(arguments.ranks, [&](const RankPlace& place) { run_knn(arguments, place); });
 }

@@ -129,6 +129,10 @@ bool NeighborArguments::wants_edges() const {
   return options.certify || start == "random" || std::any_of(graph_numbers_.begin(), graph_numbers_.end(), given);
 }
 
+std::string NeighborArguments::means() const {
+  return device != "cpu" && kind_of(*this) != IndexKind::kFanng && gpu_search(options.neighbors) ? "cuda" : "cpu";
+}
+
 void NeighborArguments::check() const {
   if (const std::string option = graph_option(); index == "exact" && !option.empty())
     throw UsageError(fmt::format("{} is for a graph, and --index exact builds none; use --index fanng or auto", option));
@@ -151,7 +155,7 @@ void NeighborArguments::check() const {
 }
 
 NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress,
-                           const Team* team, const ListMaker& lists) {
+                           const RankPlace& place, const ListMaker& lists) {
   if (rows.size() < 2) throw IoError(fmt::format("{}: only 1 row; a neighbour must be another row, so at least 2 are needed", source));
   if (arguments.options.neighbors >= rows.size())
     throw UsageError(fmt::format("--neighbors is {}; with the {} rows of {} it must be from 1 to {}", arguments.options.neighbors,
@@ -169,12 +173,17 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
     const auto begin = std::chrono::steady_clock::now();
     load_previous(run.index, arguments.graph, rows);
     run.read_graph_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (team == nullptr) stop_if_interrupted();  // a team stops together
+    if (place.team == nullptr) stop_if_interrupted();  // a team stops together
   }
   DeviceSearch search;
-  if (arguments.device != "cpu" && team == nullptr) search = gpu_search(options.neighbors);
-  NeighborResult result = search_rows(
-      rows, source, [&] { return run.index.neighbors(rows, {.seed = {}, .device = search, .team = team, .lists = lists}, progress); });
+  if (arguments.means() == "cuda") {
+    GpuPlace gpus;
+    if (place.team != nullptr) gpus = {.gpu = place.local_rank % gpu_count(), .alone = true};  // each rank has one
+    search = gpu_search(options.neighbors, gpus);
+  }
+  NeighborResult result = search_rows(rows, source, [&] {
+    return run.index.neighbors(rows, {.seed = {}, .device = search, .team = place.team, .lists = lists}, progress);
+  });
   run.lists = std::move(result.lists);
   run.stats = std::move(result.stats);
   run.start = run.stats.index != "fanng" ? "none" : arguments.start.empty() ? "partition" : arguments.start;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rank_arguments.h"
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
 #include "smartmine/graph/neighbor_index.h"
@@ -30,6 +31,8 @@ struct NeighborArguments {
   std::string graph_option() const;
   /// Whether an option asks for the graph's edges. Lists, and the next lists that start from these, need none.
   bool wants_edges() const;
+  /// Where exact lists would be found: cuda or cpu. A graph is built on the CPU.
+  std::string means() const;
 
  private:
   std::vector<const CLI::Option*> graph_numbers_;  // options whose value does not tell whether they were given
@@ -47,9 +50,9 @@ struct NeighborRun {
   bool has_edges() const { return stats.success_pairs > 0; }  ///< Of a graph; false: lists alone were wanted.
 };
 
-/// Does what the arguments say on the rows read from `source`. With a `team` all members do. `lists` makes the lists.
+/// Does what the arguments say on the rows read from `source`. With a team all members do. `lists` makes the lists.
 NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows, std::string_view source, const Progress& progress,
-                           const Team* team = nullptr, const ListMaker& lists = {});
+                           const RankPlace& place = {}, const ListMaker& lists = {});
 
 /// One flat object; its names are part of the command line's contract.
 nlohmann::ordered_json to_json(const NeighborRun& run);

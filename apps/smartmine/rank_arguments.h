@@ -24,6 +24,7 @@ struct RankArguments {
 struct RankPlace {
   const Team* team = nullptr;  ///< Null: it is alone.
   bool first = true;           ///< The one that writes and speaks.
+  int local_rank = 0;          ///< Among those of its host: which GPU it takes.
   unsigned threads = 0;        ///< Its share of the cores. 0: all.
   /// Ends all ranks, saying who and what, if one has another text than the first.
   std::function<void(const std::string& what, const std::string& text)> expect_same;

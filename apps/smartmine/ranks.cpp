@@ -213,7 +213,8 @@ void share_work(const RankArguments& arguments, const std::function<void(const R
   if (!ranks) return work({});
   run_as_rank(ranks, [&] {
     const Team team = team_of(*ranks);
-    RankPlace place{.team = &team, .first = ranks->is_first(), .threads = 0, .expect_same = {}, .watched = {}};
+    RankPlace place{
+        .team = &team, .first = ranks->is_first(), .local_rank = ranks->local_rank(), .threads = 0, .expect_same = {}, .watched = {}};
     place.threads = std::max(1U, resolve_threads(0) / static_cast<unsigned>(ranks->local_size()));
     place.expect_same = [&](const std::string& what, const std::string& text) { ranks->expect_same(what, text); };
     place.watched = [&](const Progress& progress) { return ranks->watched(progress); };

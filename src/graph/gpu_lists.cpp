@@ -52,10 +52,10 @@ class Memory {
   Value* data_ = nullptr;
 };
 
-/// What one GPU does: the lists of `count` rows from `first` on.
+/// What one GPU does: the lists of some rows.
 struct Share {
   int gpu = 0;
-  std::size_t first = 0, count = 0;
+  RowRange wanted;
   cuda::KnnStats stats;
   double copy_seconds = 0;
   std::exception_ptr failure;
@@ -64,7 +64,8 @@ struct Share {
 struct Work {
   const Rows& rows;
   std::size_t neighbors;
-  const RowsOnGpu* there;
+  const GpuPlace& place;
+  std::size_t first;  // row that the first list is of
   NeighborLists& lists;
   std::atomic<bool> cancelled{false};
   std::atomic<std::size_t> done{0};
@@ -75,27 +76,29 @@ void do_share(Share& share, Work& work) {
   check(cudaSetDevice(share.gpu), "be used");
   NeighborStats times;
   Stopwatch watch;
-  const bool here = work.there != nullptr && work.there->gpu == share.gpu;
+  const bool here = work.place.rows != nullptr && work.place.gpu == share.gpu;
   const Memory<float> copy(here ? 1 : size * dimension);
   if (!here) {
-    const float* const from = work.there != nullptr ? work.there->data : work.rows.data();
+    const float* const from = work.place.rows != nullptr ? work.place.rows : work.rows.data();
     check(cudaMemcpy(copy.get(), from, size * dimension * sizeof(float), cudaMemcpyDefault), "take rows");
     check(cudaStreamSynchronize(nullptr), "take rows");  // a copy from pageable memory may return before it has arrived
   }
   // In pieces, so that memory for lists is bounded and a cancelled search ends soon.
-  const std::size_t piece = std::min(share.count, std::max<std::size_t>(std::size_t{1} << 20, share.count / 16));
+  const RowRange& wanted = share.wanted;
+  const std::size_t piece = std::min(wanted.count, std::max<std::size_t>(std::size_t{1} << 20, wanted.count / 16));
   const Memory<std::uint32_t> ids(piece * k);
   const Memory<float> distances(piece * k);
   watch.lap(times, "copy");
   cuda::CudaKnn search(share.gpu);
-  for (std::size_t done = 0; done < share.count && !work.cancelled; done += piece) {
-    const std::size_t first = share.first + done, count = std::min(piece, share.count - done);
+  for (std::size_t done = 0; done < wanted.count && !work.cancelled; done += piece) {
+    const std::size_t first = wanted.first + done, count = std::min(piece, wanted.count - done);
     const cuda::KnnStats stats =
-        search.find({here ? work.there->data : copy.get(), size, dimension, first, count, k, ids.get(), distances.get()});
+        search.find({here ? work.place.rows : copy.get(), size, dimension, first, count, k, ids.get(), distances.get()});
     watch.lap(times, "search");
-    check(cudaMemcpy(work.lists.all_ids().data() + first * k, ids.get(), count * k * sizeof(std::uint32_t), cudaMemcpyDeviceToHost),
+    const std::size_t at = (first - work.first) * k;
+    check(cudaMemcpy(work.lists.all_ids().data() + at, ids.get(), count * k * sizeof(std::uint32_t), cudaMemcpyDeviceToHost),
           "hand lists back");
-    check(cudaMemcpy(work.lists.all_distances().data() + first * k, distances.get(), count * k * sizeof(float), cudaMemcpyDeviceToHost),
+    check(cudaMemcpy(work.lists.all_distances().data() + at, distances.get(), count * k * sizeof(float), cudaMemcpyDeviceToHost),
           "hand lists back");
     watch.lap(times, "copy");
     share.stats += stats;
@@ -110,27 +113,30 @@ int gpu_count() { return cuda::device_count(); }
 
 std::string why_no_gpu() { return gpu_count() > 0 ? std::string() : "no GPU is seen"; }
 
-NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Progress& progress, const RowsOnGpu* there) {
+NeighborResult find_gpu_lists(const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress, const GpuPlace& place) {
   const int gpus = gpu_count();
   if (gpus == 0) throw InvalidArgument("lists cannot be found on a GPU: " + why_no_gpu());
   if (neighbors < 1 || neighbors >= rows.size() || neighbors > kLongestGpuLists)
     throw InvalidArgument(fmt::format("neighbors is {}; on a GPU it must be from 1 to {}", neighbors,
                                       std::min<std::size_t>(kLongestGpuLists, rows.size() - 1)));
+  if (wanted.first > rows.size() || wanted.count > rows.size() - wanted.first)
+    throw InvalidArgument(fmt::format("rows {} to {} are wanted; there are {}", wanted.first, wanted.first + wanted.count, rows.size()));
+  if (place.gpu < 0 || place.gpu >= gpus) throw InvalidArgument(fmt::format("gpu is {}; it must be from 0 to {}", place.gpu, gpus - 1));
   Stopwatch watch;
-  NeighborResult result{NeighborLists(rows.size(), neighbors), {}};
-  Work work{rows, neighbors, there, result.lists};
+  NeighborResult result{NeighborLists(wanted.count, neighbors), {}};
+  Work work{rows, neighbors, place, wanted.first, result.lists};
   // So few rows that sending them around costs more than it saves stay on one.
   constexpr std::size_t kRowsWorthSharing = 50'000;
-  const bool one = rows.size() < kRowsWorthSharing || (there != nullptr && there->alone);
+  const bool one = wanted.count < kRowsWorthSharing || place.alone;
   std::vector<Share> shares(one ? 1 : static_cast<std::size_t>(gpus));
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    shares[i].gpu = (static_cast<int>(i) + (there != nullptr ? there->gpu : 0)) % gpus;  // where the rows are comes first
-    shares[i].first = rows.size() * i / shares.size();
-    shares[i].count = rows.size() * (i + 1) / shares.size() - shares[i].first;
+    shares[i].gpu = (static_cast<int>(i) + place.gpu) % gpus;
+    const std::size_t begin = wanted.count * i / shares.size(), end = wanted.count * (i + 1) / shares.size();
+    shares[i].wanted = {wanted.first + begin, end - begin};
   }
   int before = 0;
   check(cudaGetDevice(&before), "say which one is in use");
-  report(progress, "lists", 0, rows.size());
+  report(progress, "lists", 0, wanted.count);
   std::atomic<std::size_t> running{shares.size()};
   std::vector<std::thread> threads;
   for (Share& share : shares)
@@ -149,7 +155,7 @@ NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Pro
     if (work.done == shown || stopped) continue;
     shown = work.done;
     try {
-      report(progress, "lists", shown, rows.size());
+      report(progress, "lists", shown, wanted.count);
     } catch (...) {
       stopped = std::current_exception();
       work.cancelled = true;
@@ -166,7 +172,7 @@ NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Pro
   stats.stage_seconds.clear();
   stats.index = "exact-cuda";
   stats.kernel = shares.size() == 1 ? "cuda" : fmt::format("cuda x {}", shares.size());
-  stats.distance_computations = static_cast<std::uint64_t>(rows.size()) * rows.size();
+  stats.distance_computations = static_cast<std::uint64_t>(wanted.count) * rows.size();
   for (const Share& share : shares) {  // they work at the same time: the slowest of each stage
     const auto slowest = [&](const char* stage, double seconds) {
       stats.stage_seconds[stage] = std::max(stats.stage_seconds[stage], seconds);
@@ -192,15 +198,21 @@ int gpu_count() { return 0; }
 
 std::string why_no_gpu() { return "this smartmine was built without CUDA"; }
 
-NeighborResult find_gpu_lists(const Rows&, std::size_t, const Progress&, const RowsOnGpu*) {
+NeighborResult find_gpu_lists(const Rows&, RowRange, std::size_t, const Progress&, const GpuPlace&) {
   throw InvalidArgument("lists cannot be found on a GPU: " + why_no_gpu());
 }
 
 #endif
 
-DeviceSearch gpu_search(std::size_t neighbors) {
+NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Progress& progress) {
+  return find_gpu_lists(rows, {0, rows.size()}, neighbors, progress);
+}
+
+DeviceSearch gpu_search(std::size_t neighbors, const GpuPlace& place) {
   if (neighbors > kLongestGpuLists || gpu_count() == 0) return {};
-  return [](const Rows& rows, std::size_t wanted, const Progress& progress) { return find_gpu_lists(rows, wanted, progress); };
+  return [place](const Rows& rows, RowRange wanted, std::size_t length, const Progress& progress) {
+    return find_gpu_lists(rows, wanted, length, progress, place);
+  };
 }
 
 }  // namespace smartmine

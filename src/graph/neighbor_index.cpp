@@ -31,6 +31,27 @@ FanngOptions graph_options(const NeighborIndexOptions& options) {
           .refreshable = options.keep_graph};
 }
 
+/// Lists of all rows by the call's device; with a team, where that pays, by all members' devices.
+NeighborResult lists_by_device(const Rows& rows, std::size_t neighbors, const NeighborCall& call, const Progress& progress) {
+  if (call.team == nullptr || !sharing_pays(rows, neighbors)) return call.device(rows, {0, rows.size()}, neighbors, progress);
+  const std::vector<std::size_t> begins = team_shares(call.team, rows.size());
+  const auto [begin, end] = own_share(call.team, begins);
+  NeighborResult found{NeighborLists(rows.size(), neighbors), {}};
+  {
+    NeighborResult own = call.device(rows, {begin, end - begin}, neighbors, progress);
+    const auto at = static_cast<std::ptrdiff_t>(begin * neighbors);
+    std::ranges::copy(own.lists.all_ids(), found.lists.all_ids().begin() + at);
+    std::ranges::copy(own.lists.all_distances(), found.lists.all_distances().begin() + at);
+    found.stats = std::move(own.stats);
+  }
+  call.team->gather(found.lists.all_ids().data(), neighbors * sizeof(std::uint32_t), begins);
+  call.team->gather(found.lists.all_distances().data(), neighbors * sizeof(float), begins);
+  for (std::uint64_t NeighborStats::*count :
+       {&NeighborStats::distance_computations, &NeighborStats::rows_certified, &NeighborStats::rows_again, &NeighborStats::rows_measured})
+    found.stats.*count = team_sum(call.team, found.stats.*count);
+  return found;
+}
+
 /// Holds some lists of a device against exact ones: its arithmetic is its own. An entry is right if it is as near as the last true one.
 void measure_recall(const Rows& rows, unsigned threads, NeighborResult& found) {
   constexpr std::size_t kPoints = 100;
@@ -61,7 +82,7 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
   switch (chosen_for(rows, device)) {
     case IndexKind::kDevice:
       check_rows(rows, options_.threads);  // what is not finite would be ordered anyhow there
-      found = call.device(rows, options_.neighbors, progress);
+      found = lists_by_device(rows, options_.neighbors, call, progress);
       measure_recall(rows, options_.threads, found);
       found.stats.recall_reached = found.stats.recall >= options_.recall_target;
       break;
@@ -144,6 +165,14 @@ IndexKind choose_index(IndexKind asked, const IndexTask& task) {
   const bool exact = asked == IndexKind::kExact || task.size < exact_below;
   if (task.device && (exact || task.size <= kDeviceUpTo)) return IndexKind::kDevice;
   return exact ? IndexKind::kExact : IndexKind::kFanng;
+}
+
+bool sharing_pays(const Rows& rows, std::size_t neighbors) {
+  // A row's list takes 2 N D operations, of which an H200 does 300 in a picosecond (docs/results.md), and 8 k bytes to hand on, of which a
+  // network of 10 Gbit/s takes 1.25 in a nanosecond.
+  constexpr double kOperationsPerSecond = 3e14, kBytesPerSecond = 1.25e9;
+  const double finding = 2 * static_cast<double>(rows.size()) * static_cast<double>(rows.dimension()) / kOperationsPerSecond;
+  return finding > 8 * static_cast<double>(neighbors) / kBytesPerSecond;
 }
 
 bool hard_to_search(const Rows& rows, std::size_t neighbors) {

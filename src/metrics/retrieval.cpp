@@ -153,7 +153,7 @@ class Measurement {
     const Progress progress = !progress_ ? Progress() : [&](const ProgressEvent& event) {
       return progress_({"retrieval", event.done, event.total});
     };
-    const NeighborResult found = search(queries_, longest, progress);
+    const NeighborResult found = search(queries_, {0, queries_.size()}, longest, progress);
     result_.stats.distance_computations = found.stats.distance_computations;
     result_.stats.longest_list = longest;
     scores_.assign(queries_.size(), Score{});

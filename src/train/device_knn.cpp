@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "smartmine/core/error.h"
@@ -22,6 +23,13 @@ class FullPrecision {
   bool before_;
 };
 
+/// Rows whose lists are found at once.
+std::int64_t rows_at_once(std::int64_t size, std::int64_t dimension, std::int64_t neighbors) {
+  constexpr std::int64_t kScores = std::int64_t{1} << 27;       // most values of a chunk's scores
+  constexpr std::int64_t kDifferences = std::int64_t{1} << 28;  // and of its differences
+  return std::max<std::int64_t>(1, std::min({size, kScores / size, kDifferences / ((neighbors + neighbors / 8 + 8) * dimension)}));
+}
+
 /// The lists of `points` (int64, on the device), a chunk of them against all rows at a time.
 NeighborResult lists_of(const torch::Tensor& embeddings, const torch::Tensor& points, std::size_t neighbors, const Progress& progress) {
   const torch::NoGradGuard no_grad;
@@ -30,9 +38,7 @@ NeighborResult lists_of(const torch::Tensor& embeddings, const torch::Tensor& po
   const std::int64_t size = embeddings.size(0), dimension = embeddings.size(1), wanted_lists = points.size(0);
   const auto k = static_cast<std::int64_t>(neighbors);
   if (k < 1 || k >= size) throw InvalidArgument("neighbors must be from 1 to the number of rows minus 1");
-  constexpr std::int64_t kScores = std::int64_t{1} << 27;       // most values of a chunk's scores
-  constexpr std::int64_t kDifferences = std::int64_t{1} << 28;  // and of its differences
-  const std::int64_t chunk = std::max<std::int64_t>(1, std::min({size, kScores / size, kDifferences / ((k + k / 8 + 8) * dimension)}));
+  const std::int64_t chunk = rows_at_once(size, dimension, k);
   const std::int64_t wanted = std::min(size - 1, k + k / 8 + 8);  // products blur: some more than asked for are measured
   const torch::Tensor squares = embeddings.pow(2).sum(1);
   NeighborResult result;
@@ -61,8 +67,23 @@ NeighborResult lists_of(const torch::Tensor& embeddings, const torch::Tensor& po
 
 }  // namespace
 
-NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t neighbors, const Progress& progress) {
-  return lists_of(embeddings, torch::arange(embeddings.size(0), embeddings.options().dtype(torch::kInt64)), neighbors, progress);
+NeighborResult device_neighbors(const torch::Tensor& embeddings, RowRange wanted, std::size_t neighbors, const Progress& progress) {
+  // Whole chunks of those that all rows have, for a product may be rounded otherwise beside other rows.
+  const auto size = static_cast<std::size_t>(embeddings.size(0));
+  const auto chunk = static_cast<std::size_t>(rows_at_once(embeddings.size(0), embeddings.size(1), static_cast<std::int64_t>(neighbors)));
+  const std::size_t begin = wanted.first / chunk * chunk;
+  const std::size_t end = std::min(size, (wanted.first + wanted.count + chunk - 1) / chunk * chunk);
+  const torch::Tensor points =
+      torch::arange(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), embeddings.options().dtype(torch::kInt64));
+  NeighborResult found = lists_of(embeddings, points, neighbors, progress);
+  if (end - begin == wanted.count) return found;
+  NeighborLists some(wanted.count, neighbors);
+  for (std::size_t i = 0; i < wanted.count; ++i) {
+    std::ranges::copy(std::as_const(found.lists).ids(wanted.first - begin + i), some.ids(i).begin());
+    std::ranges::copy(std::as_const(found.lists).distances(wanted.first - begin + i), some.distances(i).begin());
+  }
+  found.lists = std::move(some);
+  return found;
 }
 
 NeighborResult device_lists_of_some(const torch::Tensor& embeddings, std::span<const std::uint32_t> points, std::size_t neighbors,

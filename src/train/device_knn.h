@@ -11,9 +11,10 @@
 
 namespace smartmine {
 
-/// Exact lists of all rows of a float32 tensor [N, D], computed where the tensor is, a chunk of rows against all at a time. Candidates come
-/// from products, the distances that are returned and ordered by from differences; equal ones go by id.
-NeighborResult device_neighbors(const torch::Tensor& embeddings, std::size_t neighbors, const Progress& progress = {});
+/// Exact lists of `wanted` rows among all of a float32 tensor [N, D], computed where the tensor is, a chunk of rows against all at a time.
+/// Candidates come from products, the distances that are returned and ordered by from differences; equal ones go by id. What rows are
+/// wanted together makes no difference.
+NeighborResult device_neighbors(const torch::Tensor& embeddings, RowRange wanted, std::size_t neighbors, const Progress& progress = {});
 /// The same of some rows alone: of `points[i]` the i-th.
 NeighborResult device_lists_of_some(const torch::Tensor& embeddings, std::span<const std::uint32_t> points, std::size_t neighbors,
                                     const Progress& progress = {});

@@ -45,13 +45,13 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
   const Timed timed(record, "lists");
   NeighborCall call{.seed = epoch_seed(epoch.config.compute.seed, kGraph, epoch.number), .device = {}};
   if (epoch.network.device.is_cuda())  // the rows are there already
-    call.device = [&](const Rows& rows, std::size_t neighbors, const Progress& progress) {
+    call.device = [&](const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress) {
       // Built without a CUDA compiler, or lists too long for its kernels: products and top-k by torch.
       if (gpu_count() == 0 || neighbors > kLongestGpuLists || !all.device.is_contiguous())
-        return device_neighbors(all.device, neighbors, progress);
+        return device_neighbors(all.device, wanted, neighbors, progress);
       // What made the rows is done: they have been copied to the host. Other ranks have GPUs of their own.
-      const RowsOnGpu there{all.device.data_ptr<float>(), all.device.device().index(), epoch.ranks != nullptr};
-      return find_gpu_lists(rows, neighbors, progress, &there);
+      const GpuPlace there{all.device.device().index(), epoch.ranks != nullptr, all.device.data_ptr<float>()};
+      return find_gpu_lists(rows, wanted, neighbors, progress, there);
     };
   const Rows rows = rows_of(all.host);
   NeighborResult found = epoch.ranks != nullptr ? find_shared_lists(*epoch.ranks, index, rows, call, epoch.progress)

@@ -98,6 +98,21 @@ TEST_F(GpuLists, AreTheSameTwice) {
   EXPECT_TRUE(test::equal_lists(first, second));
 }
 
+TEST_F(GpuLists, OfSomeRowsAreThoseOfAll) {
+  const MadeRows made = clustered_unit_rows(10000, 48, 100);
+  const NeighborLists all = find_gpu_lists(made.rows(), 50).lists;
+  for (const RowRange wanted : {RowRange{0, 10000}, RowRange{0, 1}, RowRange{3333, 3334}, RowRange{9999, 1}}) {
+    const NeighborResult some = find_gpu_lists(made.rows(), wanted, 50, {}, {.gpu = 0, .alone = true});
+    EXPECT_EQ(some.stats.rows_certified + some.stats.rows_again + some.stats.rows_measured, wanted.count);
+    for (std::size_t i = 0; i < wanted.count; ++i) {
+      ASSERT_TRUE(std::ranges::equal(some.lists.ids(i), all.ids(wanted.first + i))) << wanted.first + i;
+      ASSERT_TRUE(std::ranges::equal(some.lists.distances(i), all.distances(wanted.first + i))) << wanted.first + i;
+    }
+  }
+  EXPECT_THAT([&] { find_gpu_lists(made.rows(), {9999, 2}, 50); }, ThrowsMessage<InvalidArgument>(HasSubstr("there are 10000")));
+  EXPECT_THAT([&] { find_gpu_lists(made.rows(), {0, 1}, 50, {}, {.gpu = 99}); }, ThrowsMessage<InvalidArgument>(HasSubstr("gpu is 99")));
+}
+
 TEST_F(GpuLists, ComeThroughTheDoor) {
   const MadeRows made = clustered_unit_rows(5000, 24, 50);
   NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 30});

@@ -5,6 +5,7 @@
 
 #include "core/made_files.h"
 #include "graph/made_rows.h"
+#include "graph/together.h"
 #include "smartmine/graph/exact_knn.h"
 
 namespace smartmine {
@@ -22,10 +23,17 @@ using ::testing::HasSubstr;
 
 // Exact lists that say they come from a device, counting how often they were asked for.
 DeviceSearch pretended_device(int& calls) {
-  return [&calls](const Rows& rows, std::size_t neighbors, const Progress& progress) {
+  return [&calls](const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress) {
     ++calls;
-    NeighborResult found = ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(rows, progress);
+    const NeighborResult all = ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(rows, progress);
+    NeighborResult found{NeighborLists(wanted.count, neighbors), {}};
+    for (std::size_t i = 0; i < wanted.count; ++i) {
+      std::ranges::copy(all.lists.ids(wanted.first + i), found.lists.ids(i).begin());
+      std::ranges::copy(all.lists.distances(wanted.first + i), found.lists.distances(i).begin());
+    }
     found.stats.index = "exact-device";
+    found.stats.distance_computations = wanted.count * rows.size();
+    found.stats.rows_certified = wanted.count;
     return found;
   };
 }
@@ -319,13 +327,43 @@ TEST(NeighborIndexes, ListsOfSomeRowsAreThoseOfAll) {
   }
 }
 
+TEST(NeighborIndexes, ShareTheRowsAmongTheDevicesOfATeamWhereThatPays) {
+  const MadeRows wide = clustered_unit_rows(1500, 700, 20), narrow = clustered_unit_rows(1500, 7, 20);
+  ASSERT_TRUE(sharing_pays(wide.rows(), 1));
+  ASSERT_FALSE(sharing_pays(wide.rows(), 10));
+  ASSERT_FALSE(sharing_pays(narrow.rows(), 1));
+  for (const MadeRows* made : {&wide, &narrow}) {
+    const NeighborLists truth = ExactKnn({.neighbors = 1}).neighbors(made->rows()).lists;
+    std::vector<std::size_t> wanted(3);
+    test::Together together(3);
+    const auto results = together.run([&](const Team* team) {
+      int calls = 0;
+      const DeviceSearch all = pretended_device(calls);
+      const DeviceSearch search = [&](const Rows& rows, RowRange some, std::size_t neighbors, const Progress& progress) {
+        wanted[team->member] += some.count;
+        return all(rows, some, neighbors, progress);
+      };
+      NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 1, .threads = 1});
+      return index.neighbors(made->rows(), {.seed = {}, .device = search, .team = team, .lists = {}});
+    });
+    EXPECT_THAT(wanted, ::testing::Each(made == &wide ? 500U : 1500U));
+    for (const auto& result : results) {
+      EXPECT_TRUE(equal_lists(result->lists, truth));
+      EXPECT_EQ(result->stats.distance_computations, 1500U * 1500U);
+      EXPECT_EQ(result->stats.rows_certified, 1500U);
+      EXPECT_EQ(result->stats.index, "exact-device");
+      EXPECT_EQ(result->stats.recall, 1);
+    }
+  }
+}
+
 TEST(NeighborIndexes, MeasureTheRecallOfADevice) {
   std::vector<float> values(300);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i);
   const Rows rows(values.data(), values.size(), 1);
   const auto recall_of = [&](bool honest) {
     NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 4, .threads = 1});
-    const DeviceSearch search = [&](const Rows& all, std::size_t neighbors, const Progress&) {
+    const DeviceSearch search = [&](const Rows& all, RowRange, std::size_t neighbors, const Progress&) {
       NeighborResult found = ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(all);
       if (!honest)
         for (float& distance : found.lists.all_distances()) distance += 1e9F;  // as of points far away

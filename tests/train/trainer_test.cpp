@@ -818,13 +818,19 @@ TEST(DeviceKnn, FindsWhatExactSearchFinds) {
   torch::Tensor points = torch::empty({300, 7});
   for (std::int64_t i = 0; i < points.numel(); ++i) points.data_ptr<float>()[i] = static_cast<float>(random.normal());
   points.narrow(0, 20, 20).copy_(points.narrow(0, 0, 20));  // equal distances go by id
-  const NeighborResult found = device_neighbors(points, 25);
+  const NeighborResult found = device_neighbors(points, {0, 300}, 25);
   const NeighborResult truth = ExactKnn({.neighbors = 25}).neighbors(rows_of(points));
   found.lists.validate();
   for (std::size_t i = 0; i < 300; ++i)
     for (std::size_t j = 0; j < 25; ++j) {
       EXPECT_NEAR(found.lists.distances(i)[j], truth.lists.distances(i)[j], 1e-5);
     }
+  const NeighborLists some = device_neighbors(points, {123, 150}, 25).lists;  // ranks share the rows
+  ASSERT_EQ(some.size(), 150U);
+  for (std::size_t i = 0; i < 150; ++i) {
+    EXPECT_THAT(some.ids(i), ::testing::ElementsAreArray(found.lists.ids(123 + i)));
+    EXPECT_THAT(some.distances(i), ::testing::ElementsAreArray(found.lists.distances(123 + i)));
+  }
   // The last one may be another at the same distance.
   for (std::size_t i = 0; i < 300; ++i)
     for (std::size_t j = 0; j < 24; ++j) EXPECT_EQ(found.lists.ids(i)[j], truth.lists.ids(i)[j]) << i << " " << j;

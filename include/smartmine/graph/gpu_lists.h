@@ -18,19 +18,23 @@ int gpu_count();
 /// Why there are none, in words that end a sentence; empty if there are some.
 std::string why_no_gpu();
 
-/// Where rows are already: on GPU number `gpu`, one after the other. All work on them must be done.
-struct RowsOnGpu {
-  const float* data = nullptr;
+/// Which GPU begins.
+struct GpuPlace {
   int gpu = 0;
-  bool alone = false;  ///< Leave the other GPUs alone: they are somebody else's.
+  bool alone = false;           ///< Leave the other GPUs alone: they are somebody else's.
+  const float* rows = nullptr;  ///< All rows, if they are on that GPU already, one after the other. All work on them must be done.
 };
 
-/// Exact lists of all rows, found on the GPUs there are: each has all rows and finds a share of the lists. The result is that of plain
-/// float distances, ties to the lower id; the stats tell how many rows were certain at the first attempt. Throws InvalidArgument if there
-/// is no GPU or lists are too long, Error if a GPU fails or has too little memory, Cancelled.
-NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Progress& progress = {}, const RowsOnGpu* there = nullptr);
+/// Exact lists of `wanted` rows among all, found on the GPUs there are: each has all rows and finds a share of the lists. The result is
+/// that of plain float distances, ties to the lower id, whatever rows are wanted together; the stats tell how many rows were certain at the
+/// first attempt. Throws InvalidArgument if there is no GPU, lists are too long or rows are wanted that there are not, Error if a GPU fails
+/// or has too little memory, Cancelled.
+NeighborResult find_gpu_lists(const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress = {},
+                              const GpuPlace& place = {});
+/// Of all rows.
+NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Progress& progress = {});
 
 /// That search for a NeighborCall; empty where there is no GPU or lists are too long for one.
-DeviceSearch gpu_search(std::size_t neighbors);
+DeviceSearch gpu_search(std::size_t neighbors, const GpuPlace& place = {});
 
 }  // namespace smartmine

@@ -22,8 +22,9 @@ enum class IndexKind {
   kDevice,     ///< Every pair on the device; refused where no search is given.
 };
 
-/// Exact lists of all rows, computed on an accelerator. Throws InvalidArgument for rows it cannot take, Cancelled if the progress says so.
-using DeviceSearch = std::function<NeighborResult(const Rows& rows, std::size_t neighbors, const Progress& progress)>;
+/// Exact lists of `wanted` rows among all, in their order, computed on an accelerator. Throws InvalidArgument for rows it cannot take,
+/// Cancelled if the progress says so.
+using DeviceSearch = std::function<NeighborResult(const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress)>;
 
 /// Options of an index. Those for a graph alone are as in FanngOptions.
 struct NeighborIndexOptions {
@@ -48,7 +49,7 @@ struct NeighborIndexOptions {
 struct NeighborCall {
   std::optional<std::uint64_t> seed = {};  ///< Instead of the options' seed, such as one an epoch.
   DeviceSearch device = {};                ///< Where the rows are on an accelerator, or can be.
-  const Team* team = nullptr;              ///< That shares the work of this call; a device's is done by each member.
+  const Team* team = nullptr;              ///< That shares the work of this call; a device's where sharing_pays.
   ListMaker lists = {};                    ///< Makes the lists; a device's are in memory all the same.
 };
 
@@ -91,6 +92,9 @@ class NeighborIndex {
 /// neighbours than other rows, Cancelled if `progress` says so.
 NeighborResult lists_of_some(const Rows& rows, std::span<const std::uint32_t> points, std::size_t neighbors, unsigned threads = 0,
                              const Progress& progress = {});
+
+/// Whether a team finds lists sooner on its devices if each member finds some and hands them on, than if each finds all.
+bool sharing_pays(const Rows& rows, std::size_t neighbors);
 
 /// What an index is chosen by.
 struct IndexTask {

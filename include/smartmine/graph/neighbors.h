@@ -14,6 +14,12 @@
 
 namespace smartmine {
 
+/// Rows that follow each other.
+struct RowRange {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
 /// For each of `size()` points its `neighbors()` nearest others: ids and squared Euclidean distances, nearest first,
 /// equal distances by id, never the point itself, never an id twice. Immutable in use; concurrent reads are safe.
 class NeighborLists {
