@@ -24,21 +24,22 @@ class FullPrecision {
 };
 
 /// Rows whose lists are found at once.
-std::int64_t rows_at_once(std::int64_t size, std::int64_t dimension, std::int64_t neighbors) {
+std::int64_t rows_at_once(const torch::Tensor& embeddings, std::size_t neighbors) {
   constexpr std::int64_t kScores = std::int64_t{1} << 27;       // most values of a chunk's scores
   constexpr std::int64_t kDifferences = std::int64_t{1} << 28;  // and of its differences
-  return std::max<std::int64_t>(1, std::min({size, kScores / size, kDifferences / ((neighbors + neighbors / 8 + 8) * dimension)}));
+  const std::int64_t size = embeddings.size(0), k = static_cast<std::int64_t>(neighbors);
+  return std::max<std::int64_t>(1, std::min({size, kScores / size, kDifferences / ((k + k / 8 + 8) * embeddings.size(1))}));
 }
 
 /// The lists of `points` (int64, on the device), a chunk of them against all rows at a time.
-NeighborResult lists_of(const torch::Tensor& embeddings, const torch::Tensor& points, std::size_t neighbors, const Progress& progress) {
+NeighborResult lists_of(const torch::Tensor& embeddings, const torch::Tensor& points, std::size_t neighbors, std::int64_t chunk,
+                        const Progress& progress) {
   const torch::NoGradGuard no_grad;
   const FullPrecision full_precision;
   const auto begin = std::chrono::steady_clock::now();
   const std::int64_t size = embeddings.size(0), dimension = embeddings.size(1), wanted_lists = points.size(0);
   const auto k = static_cast<std::int64_t>(neighbors);
   if (k < 1 || k >= size) throw InvalidArgument("neighbors must be from 1 to the number of rows minus 1");
-  const std::int64_t chunk = rows_at_once(size, dimension, k);
   const std::int64_t wanted = std::min(size - 1, k + k / 8 + 8);  // products blur: some more than asked for are measured
   const torch::Tensor squares = embeddings.pow(2).sum(1);
   NeighborResult result;
@@ -67,15 +68,16 @@ NeighborResult lists_of(const torch::Tensor& embeddings, const torch::Tensor& po
 
 }  // namespace
 
-NeighborResult device_neighbors(const torch::Tensor& embeddings, RowRange wanted, std::size_t neighbors, const Progress& progress) {
+NeighborResult device_neighbors(const torch::Tensor& embeddings, RowRange wanted, std::size_t neighbors, const Progress& progress,
+                                std::size_t chunk) {
   // Whole chunks of those that all rows have, for a product may be rounded otherwise beside other rows.
   const auto size = static_cast<std::size_t>(embeddings.size(0));
-  const auto chunk = static_cast<std::size_t>(rows_at_once(embeddings.size(0), embeddings.size(1), static_cast<std::int64_t>(neighbors)));
+  if (chunk == 0) chunk = static_cast<std::size_t>(rows_at_once(embeddings, neighbors));
   const std::size_t begin = wanted.first / chunk * chunk;
   const std::size_t end = std::min(size, (wanted.first + wanted.count + chunk - 1) / chunk * chunk);
   const torch::Tensor points =
       torch::arange(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), embeddings.options().dtype(torch::kInt64));
-  NeighborResult found = lists_of(embeddings, points, neighbors, progress);
+  NeighborResult found = lists_of(embeddings, points, neighbors, static_cast<std::int64_t>(chunk), progress);
   if (end - begin == wanted.count) return found;
   NeighborLists some(wanted.count, neighbors);
   for (std::size_t i = 0; i < wanted.count; ++i) {
@@ -89,7 +91,8 @@ NeighborResult device_neighbors(const torch::Tensor& embeddings, RowRange wanted
 NeighborResult device_lists_of_some(const torch::Tensor& embeddings, std::span<const std::uint32_t> points, std::size_t neighbors,
                                     const Progress& progress) {
   const std::vector<std::int64_t> wide(points.begin(), points.end());
-  return lists_of(embeddings, torch::tensor(wide, torch::kInt64).to(embeddings.device()), neighbors, progress);
+  return lists_of(embeddings, torch::tensor(wide, torch::kInt64).to(embeddings.device()), neighbors, rows_at_once(embeddings, neighbors),
+                  progress);
 }
 
 }  // namespace smartmine

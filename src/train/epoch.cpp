@@ -154,7 +154,7 @@ EpochUnderWay plan_epoch(const Epoch& epoch, KappaPolicy* kappa, NeighborIndex& 
     lists = find_lists(epoch, all, index, record);
     input.lists = &lists;
     if (epoch.config.mining.longer_lists) {
-      longer.emplace(*rows, all.device, static_cast<unsigned>(epoch.config.compute.threads));
+      longer.emplace(*rows, all.device, static_cast<unsigned>(epoch.config.compute.threads), epoch.ranks);
       input.longer_lists = [&](auto anchors, std::size_t neighbors) { return longer->find(anchors, neighbors); };
     }
     if (kappa != nullptr) input.kappa = choose_kappa(epoch, input, *kappa, record);

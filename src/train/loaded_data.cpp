@@ -17,6 +17,7 @@ LoadedImages load_half(const Dataset& half, const RunConfig& config, const Netwo
     expect_same_images(*network.ranks, half);
     const CheckShare share = share_of_checks(*network.ranks, half.size());
     loaded.store->check_all(progress, &share);
+    expect_same_sizes(*network.ranks, loaded.dataset());
   }
   return loaded;
 }
@@ -39,7 +40,7 @@ std::vector<std::string> notes_on(const LoadedData& data) {
 }  // namespace
 
 LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const Network& network, const Progress& progress) {
-  if (network.ranks != nullptr) expect_same_means(*network.ranks, network.device);
+  if (network.ranks != nullptr) expect_same_means(*network.ranks, network.device, config.model);
   const DataSplits splits = load_run_data(config);
   const Dataset& held_out = evaluated_half(splits);
   LoadedImages training = load_half(splits.train, config, network, progress);

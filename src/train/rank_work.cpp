@@ -13,6 +13,7 @@
 #include "smartmine/core/mapped_file.h"
 #include "smartmine/core/parallel.h"
 #include "smartmine/graph/list_instructions.h"
+#include "smartmine/run/backbone_traits.h"
 #include "train/recorder.h"
 
 namespace smartmine {
@@ -88,6 +89,22 @@ std::string ids_of(const Dataset& images) {
   return ids;
 }
 
+/// Compares digests first: the text goes over the network only where it differs.
+void expect_same_long_text(Ranks& ranks, const std::string& what, const std::string& text) {
+  Digest digest;
+  digest.add(text.data(), text.size());
+  const std::vector<std::string> digests = ranks.gather(digest.text());
+  if (std::all_of(digests.begin(), digests.end(), [&](const std::string& each) { return each == digests[0]; })) return;
+  ranks.expect_same(what, text);
+}
+
+std::string line_of_file(const char* what, const std::string& path) {
+  const MappedFile file(path);
+  Digest digest;
+  digest.add(file.bytes().data(), file.bytes().size());
+  return fmt::format("{} of {} bytes, digest {}\n", what, file.bytes().size(), digest.text());
+}
+
 }  // namespace
 
 RunConfig with_share_of_cores(RunConfig config, const Ranks* ranks) {
@@ -105,18 +122,22 @@ unsigned threads_of_host(const Epoch& epoch) {
   return epoch.ranks == nullptr ? own : own * static_cast<unsigned>(epoch.ranks->local_size());
 }
 
-void expect_same_means(Ranks& ranks, const torch::Device& device) {
-  ranks.expect_same("means of computing", fmt::format("device {}\nlists by {}; SMARTMINE_KERNEL sets that\n",
-                                                      device.is_cuda() ? "cuda" : "cpu", list_instructions()));
+void expect_same_means(Ranks& ranks, const torch::Device& device, const NetworkOptions& model) {
+  ranks.expect_same("means of computing",
+                    fmt::format("device {}\nlists by {}; SMARTMINE_KERNEL sets that\n{}{}", device.is_cuda() ? "cuda" : "cpu",
+                                list_instructions(), model.weights.empty() ? "" : line_of_file("weights", model.weights),
+                                is_backbone_file(model.backbone) ? line_of_file("backbone", model.backbone) : ""));
 }
 
-void expect_same_images(Ranks& ranks, const Dataset& images) {
-  const std::string ids = ids_of(images);
-  Digest digest;
-  digest.add(ids.data(), ids.size());
-  const std::vector<std::string> digests = ranks.gather(digest.text());
-  if (std::all_of(digests.begin(), digests.end(), [&](const std::string& each) { return each == digests[0]; })) return;
-  ranks.expect_same("images", ids);
+void expect_same_images(Ranks& ranks, const Dataset& images) { expect_same_long_text(ranks, "images", ids_of(images)); }
+
+void expect_same_sizes(Ranks& ranks, const Dataset& images) {
+  std::string sizes;
+  std::error_code none;  // a file that has gone meanwhile is told when it is read
+  for (std::size_t i = 0; i < images.size(); ++i)
+    if (const std::filesystem::path path = images.path(i); !path.empty())
+      sizes += fmt::format("{} of {} bytes\n", images.id(i), std::filesystem::file_size(path, none));
+  expect_same_long_text(ranks, "images", sizes);
 }
 
 CheckShare share_of_checks(Ranks& ranks, std::size_t images) {

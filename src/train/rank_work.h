@@ -13,10 +13,13 @@ RunConfig with_share_of_cores(RunConfig config, const Ranks* ranks);
 /// The threads of all ranks of the host, for what one of them does while the others wait.
 unsigned threads_of_host(const Epoch& epoch);
 
-/// Throws RankFailure if a rank has another kind of device, or other instructions for lists: its bits would be others.
-void expect_same_means(Ranks& ranks, const torch::Device& device);
+/// Throws RankFailure if a rank has another kind of device, other instructions for lists, or another file of weights or of the backbone:
+/// its bits would be others.
+void expect_same_means(Ranks& ranks, const torch::Device& device, const NetworkOptions& model);
 /// Throws RankFailure if a rank has other images or labels, naming the first.
 void expect_same_images(Ranks& ranks, const Dataset& images);
+/// The same if an image's file is of another size: copies of one name may differ. All files are there.
+void expect_same_sizes(Ranks& ranks, const Dataset& images);
 /// Each rank's share of the images to be looked at; what one finds wrong is wrong for all.
 CheckShare share_of_checks(Ranks& ranks, std::size_t images);
 /// Throws RankFailure if a rank has planned other steps, or has another kappa.

@@ -98,6 +98,7 @@ std::shared_ptr<Ranks> Ranks::join(const RankWorld& world) {
   world.validate();
   std::shared_ptr<Ranks> ranks(new Ranks(world, std::make_unique<Link>(world)));
   ranks->local_size_ = ranks->link_->local_size();
+  ranks->local_rank_ = ranks->link_->local_rank();
   return ranks;
 }
 
@@ -181,6 +182,7 @@ void Ranks::expect_same(const std::string& what, const std::string& text) {
 
 Progress Ranks::watched(const Progress& progress) {
   return [this, progress](const ProgressEvent& event) {
+    link_->note_work();
     if (progress && !progress(event)) asked_to_stop_ = true;
     return true;
   };

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -24,6 +25,7 @@
 #include <set>
 #include <stop_token>
 #include <thread>
+#include <utility>
 // LibTorch's own headers are not free of what we warn about.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wall"
@@ -54,6 +56,8 @@ struct Ranks::Link::State {};
 Ranks::Link::Link(const RankWorld& /*world*/) { refuse(); }
 Ranks::Link::~Link() = default;
 int Ranks::Link::local_size() const { return 1; }
+int Ranks::Link::local_rank() const { return 0; }
+void Ranks::Link::note_work() noexcept {}
 void Ranks::Link::send(const void* /*data*/, std::size_t /*bytes*/, int /*to*/) { refuse(); }
 void Ranks::Link::receive(void* /*data*/, std::size_t /*bytes*/, int /*from*/) { refuse(); }
 void Ranks::Link::exchange(std::span<const Piece> /*pieces*/) { refuse(); }
@@ -71,11 +75,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-constexpr Milliseconds kLook{20};              // between two looks into the store
-constexpr Milliseconds kStoreAnswers{2000};    // a store that takes longer, once all have met, is not there
-constexpr Milliseconds kListen{500};           // between two looks of a rank that waits for another
+constexpr Milliseconds kLook{20};            // between two looks into the store
+constexpr Milliseconds kStoreAnswers{2000};  // a store that takes longer, once all have met, is not there
+constexpr Milliseconds kListen{500};         // between two looks of a rank that waits for another, or works
+constexpr Milliseconds kLongestLook{5000};   // what a look may take at most: a process that stood still has not waited
+constexpr Milliseconds kForEver = std::chrono::hours(24 * 365);
 constexpr const char* kPrefix = "smartmine/";  // of our keys in a store that others may use
 constexpr const char* kFailure = "failure";    // the key under which the first reason to end stands
+constexpr const char* kAlive = "alive";        // how often ranks that work have said so
 
 Milliseconds milliseconds(double seconds) { return Milliseconds(static_cast<std::int64_t>(1000 * seconds)); }
 
@@ -144,6 +151,23 @@ class Board {
     }
     return std::nullopt;
   }
+  /// This rank works.
+  void note_life() const noexcept {
+    try {
+      add(kAlive);
+    } catch (const std::exception&) {
+      // As above.
+    }
+  }
+  /// Another text whenever a rank has said that it works. The same if there is nobody to ask.
+  std::string signs_of_life() const noexcept {
+    try {
+      if (has(kAlive)) return get(kAlive);
+    } catch (const std::exception&) {
+      // As above.
+    }
+    return {};
+  }
   /// Whether there is nobody to ask: the connection has closed.
   bool is_gone() const noexcept {
     try {
@@ -185,50 +209,80 @@ class Board {
   Milliseconds patience_ = kStoreAnswers;
 };
 
-/// Ends the wait for a rank when somebody has written down a reason to end: the one waited for may have to wait as well.
+/// Ends the wait for a rank when somebody has written down a reason to end, for the one waited for may have to wait as well; and when none
+/// of the others has shown for the time-out that it works. Gloo's own time-out would close all connections, and knows nothing of work.
 class Watcher {
  public:
-  explicit Watcher(const Board& board) : thread_([this, board](const std::stop_token& stop) { watch(board, stop); }) {}
+  Watcher(const Board& board, Milliseconds timeout)
+      : timeout_(timeout), thread_([this, board](const std::stop_token& stop) { watch(board, stop); }) {}
 
-  /// False: the wait was ended. Throws what the work throws.
-  bool wait(const c10::intrusive_ptr<c10d::Work>& work, Milliseconds timeout) {
+  enum class End { kDone, kAborted, kTimeUp };
+  /// Throws what the work throws.
+  End wait(const c10::intrusive_ptr<c10d::Work>& work) {
     set(work);
     try {
-      const bool done = work->wait(timeout);
-      set({});
-      return done;
+      const bool done = work->wait(kForEver);
+      const bool time_up = set({});
+      return done ? End::kDone : time_up ? End::kTimeUp : End::kAborted;
     } catch (...) {
-      set({});
+      if (set({})) return End::kTimeUp;
       throw;
     }
   }
+  /// This rank does something.
+  void note_work() noexcept { worked_ = true; }
 
  private:
-  void set(c10::intrusive_ptr<c10d::Work> work) {
+  /// Returns whether the wait before was ended because time was up.
+  bool set(c10::intrusive_ptr<c10d::Work> work) {
     const std::lock_guard lock(mutex_);
     work_ = std::move(work);
     ++waits_;
+    return std::exchange(time_up_, false);
   }
+
   void watch(const Board& board, const std::stop_token& stop) {
+    const Milliseconds look = std::min(kListen, timeout_ / 8);
     std::unique_lock lock(mutex_);
     std::uint64_t last = 0;
+    std::string alive;
+    Milliseconds waited{0};
+    auto before = Clock::now();
     while (!stop.stop_requested()) {
-      changed_.wait_for(lock, stop, kListen, [] { return false; });
+      changed_.wait_for(lock, stop, look, [] { return false; });
+      const auto now = Clock::now();
+      const Milliseconds passed = std::min(std::chrono::duration_cast<Milliseconds>(now - before), kLongestLook);
+      before = now;
       // One wait that lasts from one look to the next is worth a question; steps that go on never ask.
       const bool lasts = work_ && waits_ == last;
       last = waits_;
-      if (!lasts) continue;
+      if (!lasts) waited = Milliseconds(0);
+      if (!lasts && !worked_) continue;
       lock.unlock();
-      const bool ends = board.failure().has_value();
+      if (worked_.exchange(false)) board.note_life();
+      bool ends = false;
+      if (lasts) {
+        ends = board.failure().has_value();
+        const std::string signs = board.signs_of_life();
+        waited = signs == alive ? waited + passed : Milliseconds(0);
+        alive = signs;
+      }
       lock.lock();
-      if (ends && work_) work_->abort();
+      const bool time_up = lasts && waited >= timeout_;
+      if (!work_ || waits_ != last || !(ends || time_up)) continue;
+      time_up_ = !ends;
+      work_->abort();
+      waited = Milliseconds(0);
     }
   }
 
+  const Milliseconds timeout_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   c10::intrusive_ptr<c10d::Work> work_;  // what is waited for now
   std::uint64_t waits_ = 0;
+  bool time_up_ = false;  // why it was ended
+  std::atomic<bool> worked_{false};
   std::jthread thread_;  // the last: it uses what is above
 };
 
@@ -309,6 +363,7 @@ struct Ranks::Link::State {
   RankWorld world;
   Board board;
   int local_size = 1;
+  int local_rank = 0;
   int tag = 0;
   bool failed = false;
   bool twice = false;  // another process is this rank as well
@@ -325,7 +380,7 @@ struct Ranks::Link::State {
   void let_others_hear() const;
   [[noreturn]] void end(const std::string& why);
   [[noreturn]] void cannot_join(const std::string& error);
-  [[noreturn]] void lost(int peer, const std::string& error);
+  [[noreturn]] void lost(int peer, bool slow);
   std::set<int> silent_ranks() const;
   void wait(const c10::intrusive_ptr<c10d::Work>& work, int peer);
 };
@@ -388,8 +443,7 @@ std::set<int> Ranks::Link::State::silent_ranks() const {
   return silent;
 }
 
-void Ranks::Link::State::lost(int peer, const std::string& error) {
-  const bool slow = is_about_time(error);
+void Ranks::Link::State::lost(int peer, bool slow) {
   // A rank that ended by itself has said why.
   const auto until = Clock::now() + Milliseconds(500);
   do {
@@ -411,12 +465,13 @@ void Ranks::Link::State::lost(int peer, const std::string& error) {
 }
 
 void Ranks::Link::State::wait(const c10::intrusive_ptr<c10d::Work>& work, int peer) {
+  Watcher::End how = Watcher::End::kAborted;
   try {
-    if (watcher->wait(work, timeout())) return;
-  } catch (const std::exception& error) {
-    lost(peer, error.what());
+    how = watcher->wait(work);
+  } catch (const std::exception&) {
+    // The connection has closed, or the wait was ended for a reason that is found below.
   }
-  lost(peer, "");  // which finds the reason that the wait was ended for
+  if (how != Watcher::End::kDone) lost(peer, how == Watcher::End::kTimeUp);
 }
 
 /// Makes sure that what listens there is a store.
@@ -464,7 +519,9 @@ void Ranks::Link::State::compare_hellos() {
     if (r == 0) first_version = version;
     if (version != first_version) end(fmt::format("rank {} is of '{}' where rank 0 is of '{}'", r, version, first_version));
   }
-  local_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(world.rank)]));
+  const auto own = hosts.begin() + world.rank;
+  local_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), *own));
+  local_rank = world.local_rank.value_or(static_cast<int>(std::count(hosts.begin(), own, *own)));
 }
 
 void Ranks::Link::State::connect() {
@@ -511,7 +568,7 @@ Ranks::Link::Link(const RankWorld& world) {
     state_->board.set_patience(kStoreAnswers);
     state_->compare_hellos();
     state_->connect();
-    state_->watcher.emplace(state_->board);
+    state_->watcher.emplace(state_->board, state_->timeout());
   } catch (const StoreIsSilent& error) {
     state_->cannot_join(error.what());
   } catch (const RankFailure&) {
@@ -531,6 +588,10 @@ Ranks::Link::~Link() {
 }
 
 int Ranks::Link::local_size() const { return state_->local_size; }
+int Ranks::Link::local_rank() const { return state_->local_rank; }
+void Ranks::Link::note_work() noexcept {
+  if (state_->watcher) state_->watcher->note_work();
+}
 
 void Ranks::Link::send(const void* data, std::size_t bytes, int to) {
   if (bytes == 0) return;
@@ -540,7 +601,7 @@ void Ranks::Link::send(const void* data, std::size_t bytes, int to) {
   } catch (const RankFailure&) {
     throw;
   } catch (const std::exception& error) {
-    state_->lost(to, error.what());
+    state_->lost(to, is_about_time(error.what()));
   }
 }
 
@@ -552,7 +613,7 @@ void Ranks::Link::receive(void* data, std::size_t bytes, int from) {
   } catch (const RankFailure&) {
     throw;
   } catch (const std::exception& error) {
-    state_->lost(from, error.what());
+    state_->lost(from, is_about_time(error.what()));
   }
 }
 
@@ -576,7 +637,7 @@ void Ranks::Link::exchange(std::span<const Piece> pieces) {
       start(other.data, other.bytes, false);
     }
   } catch (const std::exception& error) {
-    state.lost(peer, error.what());
+    state.lost(peer, is_about_time(error.what()));
   }
   for (const auto& [work, with] : under_way) state.wait(work, with);
 }

@@ -19,6 +19,9 @@ class Ranks::Link {
   Link& operator=(const Link&) = delete;
 
   int local_size() const;
+  int local_rank() const;
+  /// This rank does something: the others need not worry.
+  void note_work() noexcept;
   void send(const void* data, std::size_t bytes, int to);
   void receive(void* data, std::size_t bytes, int from);
   /// What each rank has for all the others, and a byte beside it.

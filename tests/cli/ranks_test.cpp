@@ -212,6 +212,21 @@ TEST_F(RanksOfTheProgram, OneThatStandsStillIsNamedAfterTheTimeOut) {
   EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("rank 1 has not answered")));
 }
 
+TEST_F(RanksOfTheProgram, OneThatStandsStillIsNamedThoughItComesBack) {
+  std::unique_ptr<Process> process = start("run", {"--epochs", "4000", "--ranks", "3", "--rank-timeout", "3"});
+  ASSERT_TRUE(has_checkpoint("run", *process));
+  const std::vector<pid_t> ranks = children_of(process->id());
+  ASSERT_EQ(ranks.size(), 3U);
+  kill(ranks[1], SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(4200));  // the others have begun to ask who is silent
+  kill(ranks[1], SIGCONT);
+  const Outcome outcome = process->wait();
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1 has not answered for 3 s"));
+  EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("is gone")));
+  EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("rank 0 has not answered")));
+}
+
 TEST_F(RanksOfTheProgram, AllNameRankZeroWhenItDies) {
   const int port = free_port();
   std::vector<std::unique_ptr<Process>> all;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -16,12 +17,19 @@
 #include <numeric>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "smartmine/core/random.h"
+#include "smartmine/graph/exact_knn.h"
+#include "smartmine/graph/neighbor_index.h"
 #include "smartmine/loss/triplet_loss.h"
+#include "smartmine/model/embedding_model.h"
+#include "smartmine/model/weights.h"
 #include "smartmine/train/shared_run.h"
 #include "smartmine/train/system.h"
 #include "smartmine/train/trainer.h"
+#include "train/longer_lists.h"
 #include "train/made_folder.h"
 
 namespace smartmine {
@@ -31,6 +39,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 using Clock = std::chrono::steady_clock;
 using Messages = std::vector<std::string>;
@@ -144,6 +153,91 @@ TEST_F(RanksTogether, SayWhoIsSilent) {
       2);
   EXPECT_THAT(messages, Each(HasSubstr("rank 2 has not answered for 2 s")));
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(RanksTogether, WaitForOneThatWorksHoweverLong) {
+  const Messages messages = run(
+      3,
+      [](const std::shared_ptr<Ranks>& ranks) {
+        const Progress progress = ranks->watched({});
+        const auto until = Clock::now() + std::chrono::seconds(5);
+        while (ranks->is_first() && Clock::now() < until) {
+          progress({});
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        }
+        ranks->gather("here");
+      },
+      1.5);
+  EXPECT_THAT(messages, Each(IsEmpty()));
+}
+
+TEST_F(RanksTogether, ShareTheRowsOfListsOnDevices) {
+  Random random(1);
+  std::vector<float> values(1500 * 700);
+  for (float& value : values) value = static_cast<float>(random.normal());
+  const Rows rows(values.data(), 1500, 700);
+  ASSERT_TRUE(sharing_pays(rows, 1));
+  const NeighborLists truth = ExactKnn({.neighbors = 1, .threads = 1}).neighbors(rows).lists;
+  const auto find = [&](const std::shared_ptr<Ranks>& ranks, const std::function<void(RowRange)>& before) {
+    const Team team = team_of(*ranks);
+    const DeviceSearch device = [&](const Rows&, RowRange wanted, std::size_t, const Progress&) {
+      before(wanted);
+      NeighborResult found{NeighborLists(wanted.count, 1), {}};
+      for (std::size_t i = 0; i < wanted.count; ++i) {
+        found.lists.ids(i)[0] = truth.ids(wanted.first + i)[0];
+        found.lists.distances(i)[0] = truth.distances(wanted.first + i)[0];
+      }
+      return found;
+    };
+    NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 1, .threads = 1});
+    return index.neighbors(rows, {.seed = {}, .device = device, .team = &team, .lists = {}}).lists;
+  };
+  Messages messages = run(2, [&](const std::shared_ptr<Ranks>& ranks) {
+    const NeighborLists lists = find(ranks, [](RowRange wanted) { EXPECT_EQ(wanted.count, 750U); });
+    EXPECT_TRUE(std::ranges::equal(lists.all_ids(), truth.all_ids()));
+    EXPECT_TRUE(std::ranges::equal(lists.all_distances(), truth.all_distances()));
+  });
+  EXPECT_THAT(messages, Each(IsEmpty()));
+  messages = run(2, [&](const std::shared_ptr<Ranks>& ranks) {
+    find(ranks, [&](RowRange) {
+      if (ranks->rank() == 1) throw Error("the GPU has too little free memory");
+    });
+  });
+  EXPECT_THAT(messages, ElementsAre("rank 1 ended: the GPU has too little free memory", "the GPU has too little free memory"));
+}
+
+TEST_F(RanksTogether, ShareLongerLists) {
+  Random random(1);
+  std::vector<float> values(400 * 5);
+  for (float& value : values) value = static_cast<float>(random.normal());
+  const Rows rows(values.data(), 400, 5);
+  const std::vector<std::uint32_t> some = {399, 0, 7, 12, 300}, one = {5};
+  LongerListSearch alone(rows, {}, 1);
+  const NeighborLists truth = alone.find(some, 30), of_one = alone.find(one, 40);
+  const Messages messages = run(3, [&](const std::shared_ptr<Ranks>& ranks) {
+    LongerListSearch shared(rows, {}, 1, ranks.get());
+    for (const auto& [anchors, expected] : {std::pair(some, &truth), std::pair(one, &of_one)}) {
+      const NeighborLists lists = shared.find(anchors, expected->neighbors());
+      EXPECT_TRUE(std::ranges::equal(lists.all_ids(), expected->all_ids()));
+      EXPECT_TRUE(std::ranges::equal(lists.all_distances(), expected->all_distances()));
+    }
+  });
+  EXPECT_THAT(messages, Each(IsEmpty()));
+}
+
+TEST_F(RanksTogether, KnowTheirPlaceOnTheHostWithoutBeingTold) {
+  RankStore store(20);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      RankWorld place = world(rank, 3, store, 20);
+      place.local_rank.reset();
+      const std::shared_ptr<Ranks> ranks = Ranks::join(place);
+      EXPECT_EQ(ranks->local_rank(), rank);
+      EXPECT_EQ(ranks->local_size(), 3);
+      ranks->gather("here");
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(RanksTogether, SayWhyOneFailed) {
@@ -323,6 +417,58 @@ TEST_F(RanksInTraining, EndIfOneHasOtherTriplets) {
     return system;
   });
   EXPECT_THAT(messages, Each(HasSubstr("rank 1 has other triplets or batches of epoch 2 than rank 0: 'digest ")));
+}
+
+TEST_F(RanksInTraining, EndIfOneHasOtherPicturesOfTheSameNames) {
+  std::filesystem::copy(root_ / "images", root_ / "other", std::filesystem::copy_options::recursive);
+  std::ofstream(root_ / "other/class10/3.png", std::ios::binary | std::ios::app) << "more";  // still a picture
+  const Messages messages = run(2, [&](const std::shared_ptr<Ranks>& ranks) {
+    RunDirectory directory = open_shared(ranks.get(), [&] { return RunDirectory::create(root_ / "run", config_); });
+    RunConfig own = config_;
+    if (!ranks->is_first()) own.data.root = (root_ / "other").string();
+    Trainer(own, directory, {}, ranks).run();
+  });
+  EXPECT_THAT(messages, Each(HasSubstr("rank 1 has other images than rank 0: 'class10/3.png of ")));
+}
+
+TEST_F(RanksInTraining, EndIfOneHasOtherWeights) {
+  for (const int seed : {1, 2}) {
+    torch::manual_seed(seed);
+    NamedTensors state = make_model({.embedding_dimension = 8, .input_size = 16, .channels = 1})->state();
+    for (auto& [name, tensor] : state)
+      if (tensor.is_floating_point()) tensor = torch::randn(tensor.sizes());
+    write_safetensors(root_ / std::to_string(seed), state);
+  }
+  const Messages messages = run(2, [&](const std::shared_ptr<Ranks>& ranks) {
+    RunDirectory directory = open_shared(ranks.get(), [&] { return RunDirectory::create(root_ / "run", config_); });
+    RunConfig own = config_;
+    own.model.weights = (root_ / (ranks->is_first() ? "1" : "2")).string();
+    Trainer(own, directory, {}, ranks).run();
+  });
+  EXPECT_THAT(messages, Each(HasSubstr("rank 1 has other means of computing than rank 0: 'weights of ")));
+}
+
+TEST_F(RanksInTraining, SaveAnEpochThatIsStoppedWhileItIsMeasured) {
+  const auto train_until = [&](const std::string& name, std::function<bool(const RunDirectory&, const ProgressEvent&)> go_on) {
+    return run(2, [&](const std::shared_ptr<Ranks>& ranks) {
+      RunDirectory directory = open_shared(ranks.get(), [&] {
+        return std::filesystem::exists(root_ / name) ? RunDirectory::open(root_ / name) : RunDirectory::create(root_ / name, config_);
+      });
+      const Progress progress = [&](const ProgressEvent& event) { return !ranks->is_first() || go_on(directory, event); };
+      Trainer(config_, directory, find_system("triplet-global"), progress, ranks).run();
+    });
+  };
+  const auto always = [](const RunDirectory&, const ProgressEvent&) { return true; };
+  const auto in_measuring = [](const RunDirectory& run, const ProgressEvent& event) {
+    return run.log().size() != 2 || event.stage != "retrieval";  // epochs 0 and 1 are told, so it is the second's
+  };
+  EXPECT_THAT(train_until("cut", in_measuring), Each(Not(IsEmpty())));
+  std::ifstream file(root_ / "cut/checkpoint/state.json");
+  const std::string state((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(state, HasSubstr("\"in_epoch\": true"));
+  EXPECT_THAT(train_until("cut", always), Each(IsEmpty()));
+  EXPECT_THAT(train_until("whole", always), Each(IsEmpty()));
+  EXPECT_EQ(weights("cut"), weights("whole"));
 }
 
 TEST_F(RanksInTraining, EndIfOneHasOtherImages) {

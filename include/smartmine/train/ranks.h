@@ -26,8 +26,8 @@ struct RankWorld {
 
   int rank = 0;
   int size = 1;
-  int local_rank = 0;   ///< Among those of its host: which GPU it takes.
-  std::string address;  ///< Where the store is that they meet in.
+  std::optional<int> local_rank;  ///< Among those of its host: which GPU it takes. Unset: by the names of the hosts.
+  std::string address;            ///< Where the store is that they meet in.
   std::uint16_t port = 0;
   bool store_elsewhere = false;  ///< The store is no rank's: that of torchrun's agent or of a RankStore. Otherwise rank 0 opens it.
   std::string attempt = "0";     ///< Ranks of another attempt are not mistaken for those of this one.
@@ -51,7 +51,8 @@ RankShare share_of(std::size_t count, int rank, int size);
 RankShare share_of_blocks(std::size_t count, std::size_t block, int rank, int size);
 
 /// Several processes that do one piece of work together, connected by c10d (Gloo). Every rank makes the same calls in the same order. A
-/// call that waits for a rank longer than the time-out, or whose rank is gone, throws RankFailure naming it. Not safe for concurrent use.
+/// call that waits for the time-out while no rank shows that it works (see `watched`), or whose rank is gone, throws RankFailure naming
+/// who it is. Not safe for concurrent use.
 class Ranks {
  public:
   /// Whether this library was built with them.
@@ -66,7 +67,7 @@ class Ranks {
 
   int rank() const { return world_.rank; }
   int size() const { return world_.size; }
-  int local_rank() const { return world_.local_rank; }
+  int local_rank() const { return local_rank_; }
   /// Ranks on this host.
   int local_size() const { return local_size_; }
   bool is_first() const { return world_.rank == 0; }
@@ -91,7 +92,8 @@ class Ranks {
   /// they are lines of.
   void expect_same(const std::string& what, const std::string& text);
 
-  /// A progress that cancels nothing by itself: that this rank was asked to stop is told to all at the next `gather`.
+  /// A progress that cancels nothing by itself: that this rank was asked to stop is told to all at the next `gather`. Each report shows the
+  /// others that this rank works.
   Progress watched(const Progress& progress);
 
   /// Tells the others why this rank ends; they then say so. The first reason counts.
@@ -103,6 +105,7 @@ class Ranks {
 
   RankWorld world_;
   int local_size_ = 1;
+  int local_rank_ = 0;
   bool asked_to_stop_ = false;
   std::unique_ptr<Link> link_;
 };
