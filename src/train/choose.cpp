@@ -380,7 +380,7 @@ RunConfig chosen_config(const RunConfig& config, const Choice& choice) {
   chosen.schedule.epochs = choice.epochs;
   if (choice.dropout > 0) chosen.model.dropout = choice.dropout;
   chosen.schedule.rate_warmup_epochs = std::min(chosen.schedule.rate_warmup_epochs, static_cast<double>(choice.epochs));
-  chosen.output.keep_start = choice.share < 1;
+  chosen.output.keep_start = true;  // whatever the share: a training may have to be stopped
   return chosen;
 }
 
@@ -392,6 +392,7 @@ EpochRecord keep(const RunConfig& config, RunDirectory& run, const Choice& choic
   known.kept = {.epoch = record.epoch, .share = share, .metrics = record.metrics};
   if (share >= 1) {
     write_choice(run.path(), known);
+    run.forget_kept();  // of a training that was stopped, and has gone on since
     return record;
   }
   NamedTensors kept = read_safetensors(run.start_path());

@@ -169,6 +169,8 @@ TEST(ChosenConfigs, HaveWhatWasChosenAndKeepWhatWasGiven) {
   EXPECT_EQ(plain.schedule.rate_warmup_epochs, 3);
   EXPECT_TRUE(plain.output.keep_start);
   EXPECT_FALSE(plain.model.dropout.has_value());
+  choice.share = 1;
+  EXPECT_TRUE(chosen_config(config, choice).output.keep_start) << "for a training that has to be stopped";
   choice.dropout = 0.25;
   EXPECT_EQ(chosen_config(config, choice).model.dropout, 0.25);
 }
@@ -217,6 +219,24 @@ TEST_F(Choosing, KeepsTheStartOfATrainingThatHadToBeStopped) {
   EXPECT_EQ(run.weights_in_words(), "those that the run starts from");
   EXPECT_EQ(read_choice(run.path())->share, 0.5);  // what was chosen stays, for one that goes on
   EXPECT_EQ(read_choice(run.path())->kept->metrics->recall_at_1, run.log().front().metrics->recall_at_1);
+}
+
+TEST_F(Choosing, ATrainingThatHadToBeStoppedOnTheWholeWayKeepsTheStartUntilItHasGoneOn) {
+  RunDirectory run = new_run("run");
+  Choice choice;
+  choice.decided = true;
+  choice.epochs = 2;
+  choice.learning_rate = 0.02;
+  choice.share = 1;
+  write_choice(run.path(), choice);
+  train(run);
+  keep_start(chosen_config(config_, choice), run, choice);
+  const NamedTensors kept = read_safetensors(run.model_path()), start = read_safetensors(run.start_path());
+  for (const auto& [name, tensor] : start) EXPECT_TRUE(torch::equal(kept.at(name), tensor)) << name;
+  EXPECT_EQ(run.weights_in_words(), "those that the run starts from");
+  keep_chosen(chosen_config(config_, choice), run, choice);
+  EXPECT_EQ(run.model_path(), run.last_model_path());
+  EXPECT_EQ(run.weights_in_words(), "epoch 2");
 }
 
 TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
