@@ -333,9 +333,15 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
     if (!arguments.resume) run->remove_if_unused();
     if (!std::filesystem::exists(run->path())) throw;
     throw Interrupted(fmt::format("stopped and saved; smartmine train --resume {} goes on", arguments.output));
-  } catch (...) {
+  } catch (const IoError& error) {
     display.finish();
     if (!arguments.resume) run->remove_if_unused();  // nothing was trained: the same command can be given again
+    if (!std::filesystem::exists(run->path()) || (arguments.resume && !choice)) throw;
+    throw IoError(fmt::format("{}; once this is mended, smartmine train --resume {} goes on, and what was tried stays", error.what(),
+                              arguments.output));
+  } catch (...) {
+    display.finish();
+    if (!arguments.resume) run->remove_if_unused();
     throw;
   }
   display.finish();

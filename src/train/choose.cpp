@@ -21,6 +21,7 @@
 #include "smartmine/train/system.h"
 #include "smartmine/train/trainer.h"
 #include "train/epoch.h"
+#include "train/loaded_data.h"
 #include "train/measure_weights.h"
 
 namespace smartmine {
@@ -113,6 +114,8 @@ class Chooser {
 
   void hold_out() {
     const DataSplits splits = load_run_data(config_);
+    // Trials open all images but these, and a bad one had better be found before them than after.
+    if (const Dataset& half = evaluated_half(splits); can_be_measured(half)) check_images(half, config_, ranks_.get(), progress_);
     training_images_ = static_cast<std::int64_t>(splits.train.size());
     own_split_ = splits.validation && config_.data.validation_classes == 0;
     held_out_ = classes_to_hold_out(splits.train.classes().size());
@@ -239,7 +242,6 @@ class Chooser {
     const double budget = config_.choosing.budget_seconds();
     if (budget == 0) return true;
     Deadline deadline(budget / 2);
-    const auto begin = Clock::now();
     Trial probe;
     try {
       probe = run_trial(config_.schedule.learning_rate.value(), 1, deadline.watching(progress_));
@@ -247,7 +249,7 @@ class Chooser {
       if (!deadline.passed()) throw;
       return false;
     }
-    const double left = budget - std::max(seconds_since(begin), probe.seconds);
+    const double left = budget - std::max(seconds_since(begin_), probe.seconds);
     epochs_ = std::min(kMostEpochs, static_cast<std::int64_t>(left / ((1 + kMostCost) * std::max(epoch_seconds_, 1e-3))));
     return epochs_ > 0;
   }

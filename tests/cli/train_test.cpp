@@ -344,6 +344,15 @@ TEST_F(Train, NamesABadImageOrGoesOnWithoutIt) {
   EXPECT_THAT(skipped.out, HasSubstr("34 images of 6 classes"));
 }
 
+TEST_F(Train, ABadImageAfterAChoiceNamesTheWayToGoOn) {
+  ASSERT_EQ(run("run", {"--choose", "on", "--quiet"}).status, 0);
+  write_text(folder_ / "images/class20/1.png", "");
+  const Outcome outcome = smartmine({"train", "--resume", folder_ / "run", "--epochs", "5", "--quiet"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("class20/1.png"), HasSubstr("smartmine train --resume " + (folder_ / "run") + " goes on")));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
 TEST_F(Train, SaysThatATableDisagreesWithTheFolder) {
   write_text(folder_ / "images/labels.csv", "path,label\nclass10/0.png,1\nclass10/99.png,2\n");
   expect_refused(1, "class10/99.png", {});

@@ -315,6 +315,23 @@ TEST_F(Choosing, ATrialThatFailsAtOnceLeavesNothingBehind) {
   EXPECT_FALSE(std::filesystem::exists(run.path()));
 }
 
+TEST_F(Choosing, FindsABadTestImageBeforeItTriesAnything) {
+  std::ofstream(root_ / "images/class30/3.png", std::ios::trunc).close();  // the second half of the classes tests
+  RunDirectory run = new_run("run");
+  std::size_t told = 0;
+  const ChoiceEvents events{.on_begin = [&](const Choice&) { ++told; }, .on_epoch = {}};
+  try {
+    choose_settings(config_, run, events);
+    ADD_FAILURE() << "it was not found";
+  } catch (const IoError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("class30/3.png"));
+  }
+  EXPECT_EQ(told, 0U);
+  EXPECT_FALSE(std::filesystem::exists(run.path() / "trials"));
+  config_.data.skip_bad_images = true;
+  EXPECT_TRUE(choose_settings(config_, run).decided);
+}
+
 TEST_F(Choosing, StoppedAnywhereEndsWithTheSameBits) {
   std::size_t events = 0;
   RunDirectory whole = new_run("whole");
