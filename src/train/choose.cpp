@@ -36,7 +36,6 @@ constexpr std::int64_t kLeastQueries = 60;       // fewer tell nothing
 constexpr std::int64_t kManyImages = 4000;       // to train on, from which dropout pays
 constexpr double kDropout = 0.2;
 constexpr const char* kTooShort = "the budget is too short for one epoch, so the weights it starts from are kept";
-constexpr std::int64_t kMostEpochs = 60;  // however long the budget
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -250,7 +249,7 @@ class Chooser {
       return false;
     }
     const double left = budget - std::max(seconds_since(begin_), probe.seconds);
-    epochs_ = std::min(kMostEpochs, static_cast<std::int64_t>(left / ((1 + kMostCost) * std::max(epoch_seconds_, 1e-3))));
+    epochs_ = std::min(config_.choosing.most_epochs, static_cast<std::int64_t>(left / ((1 + kMostCost) * std::max(epoch_seconds_, 1e-3))));
     return epochs_ > 0;
   }
 

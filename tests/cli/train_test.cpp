@@ -353,6 +353,20 @@ TEST_F(Train, ABadImageAfterAChoiceNamesTheWayToGoOn) {
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
 }
 
+TEST_F(Train, EpochsThatAreGivenAreTheMostThatABudgetComesTo) {
+  const auto most = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--budget", "60s", "--quiet", "--choose", "on"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::filesystem::remove_all(folder_ / "run");
+    EXPECT_EQ(run("run", words).status, 0);
+    const std::string settings = file("run/config.toml");
+    const std::size_t at = settings.find("\nmost-epochs = ") + 15;
+    return settings.substr(at, settings.find('\n', at) - at);
+  };
+  EXPECT_EQ(most({"--epochs", "2"}), "2");
+  EXPECT_EQ(most({"--epochs", "2", "--most-epochs", "3"}), "3");
+}
+
 TEST_F(Train, SaysThatATableDisagreesWithTheFolder) {
   write_text(folder_ / "images/labels.csv", "path,label\nclass10/0.png,1\nclass10/99.png,2\n");
   expect_refused(1, "class10/99.png", {});

@@ -270,6 +270,17 @@ TEST_F(Choosing, FitsEpochsIntoTheBudget) {
   EXPECT_EQ(choice.epochs == 0 || choice.epochs > 8, true) << choice.epochs;
 }
 
+TEST_F(Choosing, ABudgetComesToNoMoreEpochsThanItMay) {
+  config_.choosing.budget = "1h";
+  config_.choosing.most_epochs = 2;
+  RunDirectory run = new_run("run");
+  std::int64_t most = 0;
+  const auto longest = [&](const Trial& trial, const EpochRecord&) { most = std::max(most, trial.epochs); };
+  EXPECT_LE(choose_settings(config_, run, {.on_begin = {}, .on_epoch = longest}).epochs, 2);
+  EXPECT_GE(most, 1);
+  EXPECT_LE(most, 2);
+}
+
 TEST_F(Choosing, StoppedWithABudgetGoesOnWithTheSameEpochs) {
   config_.choosing.budget = "1h";
   RunDirectory run = new_run("run");
