@@ -332,6 +332,7 @@ class Chooser {
       std::filesystem::remove_all(trial.path() / "embeddings", none);
       std::filesystem::remove_all(trial.path() / "report", none);
       std::filesystem::remove(trial.path() / "start.safetensors", none);
+      std::filesystem::remove(trial.path() / "backbone.pt", none);
     }
     return choice_;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -324,6 +325,22 @@ TEST_F(Choosing, ATrialThatFailsAtOnceLeavesNothingBehind) {
   EXPECT_THROW(choose_settings(config_, run), IoError);
   run.remove_if_unused();
   EXPECT_FALSE(std::filesystem::exists(run.path()));
+}
+
+TEST_F(Choosing, LeavesNoCopyOfABackboneInItsTrials) {
+  torch::jit::Module net("Net");
+  torch::manual_seed(2);
+  net.register_parameter("filters", (torch::randn({12, 3, 5, 5}) * 0.2).set_requires_grad(true), /*is_buffer=*/false);
+  net.define("def forward(self, x):\n  return torch.relu(torch.conv2d(x, self.filters, None, [4, 4])).flatten(1)\n");
+  net.save((root_ / "net.pt").string());
+  config_.model.backbone = (root_ / "net.pt").string();
+  config_.model.weights.clear();
+  config_.model.channels.reset();
+  RunDirectory run = new_run("run");
+  const Choice choice = choose_settings(config_, run);
+  ASSERT_FALSE(choice.trials.empty());
+  for (const Trial& trial : choice.trials) EXPECT_FALSE(std::filesystem::exists(run.path() / "trials" / trial.name / "backbone.pt"));
+  EXPECT_TRUE(std::filesystem::exists(run.backbone_path()));
 }
 
 TEST_F(Choosing, FindsABadTestImageBeforeItTriesAnything) {
