@@ -130,6 +130,7 @@ std::string summary(const RunDirectory& run, const std::optional<EpochRecord>& k
       table += fmt::format("  {:<16} {:>8.2f} % {:>8.2f} % {:>8.2f} %\n", name, 100 * before[number], 100 * held[number], 100 * value);
       ++number;
     });
+    if (kept) table += fmt::format("  kept: {}\n", run.weights_in_words());
     table += "\n";
   }
   table += mined_summary(run.log());

@@ -217,6 +217,13 @@ std::string reason_for_the_start(const Choice& choice) {
 
 }  // namespace
 
+double share_to_keep(const std::vector<Interpolation>& shares, const Choice& choice) {
+  Choice with = choice;
+  with.trials.push_back({.name = {}, .score = {}, .shares = shares, .stopped = {}});
+  const auto kept = kept_of(with.trials.back(), with, true);
+  return kept ? kept->share : 0;
+}
+
 bool clearly_helps(const Trial& trial, const Choice& choice) {
   if (trial.done < trial.epochs) return false;
   return std::any_of(trial.shares.begin(), trial.shares.end(), [&](const Interpolation& each) {
@@ -256,7 +263,7 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
       fmt::format("on {} held-out classes a learning rate of {:g} took MAP@R from {:.1f} to {:.1f} % and recall@1 from {:.1f} to {:.1f} %",
                   choice.held_out_classes, choice.learning_rate, 100 * choice.start.map_at_r, 100 * chosen.kept.score.map_at_r,
                   100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
-  if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way, so such weights are kept", 100 * choice.share);
+  if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way", 100 * choice.share);
 }
 
 }  // namespace smartmine

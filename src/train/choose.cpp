@@ -32,7 +32,6 @@ using Clock = std::chrono::steady_clock;
 constexpr double kRateStep = 5;                  // between rates that are tried
 constexpr double kShares[] = {0.25, 0.5, 0.75};  // of the way that pretrained weights may go
 constexpr double kMostCost = 0.5;                // of the training's: what short trials may come to
-constexpr std::int64_t kLeastQueries = 60;       // fewer tell nothing
 constexpr std::int64_t kManyImages = 4000;       // to train on, from which dropout pays
 constexpr double kDropout = 0.2;
 constexpr const char* kTooShort = "the budget is too short for one epoch, so the weights it starts from are kept";
@@ -65,6 +64,18 @@ class Deadline {
   Clock::time_point begin_ = Clock::now();
 };
 
+/// Whether the data has a validation split, which is as good as classes held out, and better: the training itself leaves it alone too.
+bool has_own_split(const RunConfig& config, const DataSplits& splits) {
+  return splits.validation && config.data.validation_classes == 0 && can_choose_on(*splits.validation);
+}
+
+/// What weights part of the way from one set to another are worth, without the whole way.
+std::vector<Interpolation> scores_between(WeightMeasure& measure, const NamedTensors& start, const NamedTensors& end) {
+  std::vector<Interpolation> shares;
+  for (const double share : kShares) shares.push_back({share, measure.score(mixed(start, end, share))});
+  return shares;
+}
+
 class Chooser {
  public:
   Chooser(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
@@ -86,6 +97,10 @@ class Chooser {
     if (!finds_something()) try_whole_training();
     keep_to_budget();
     pick_trial(choice_, epochs_, pretrained());
+    if (choice_.epochs > 0 && pretrained() && own_split_)
+      choice_.reason += "; what share of the way is kept is measured on them again after the training";
+    else if (choice_.epochs > 0 && choice_.share < 1)
+      choice_.reason += ", so such weights are kept";
     // It slows learning down at first, so trials go without.
     if (pretrained() && !config_.model.dropout && training_images_ >= kManyImages && choice_.epochs > 0) choice_.dropout = kDropout;
     return decide();
@@ -114,9 +129,9 @@ class Chooser {
   void hold_out() {
     const DataSplits splits = load_run_data(config_);
     // Trials open all images but these, and a bad one had better be found before them than after.
-    if (const Dataset& half = evaluated_half(splits); can_be_measured(half)) check_images(half, config_, ranks_.get(), progress_);
+    if (const Dataset& half = evaluated_half(config_, splits); can_be_measured(half)) check_images(half, config_, ranks_.get(), progress_);
     training_images_ = static_cast<std::int64_t>(splits.train.size());
-    own_split_ = splits.validation && config_.data.validation_classes == 0;
+    own_split_ = has_own_split(config_, splits);
     held_out_ = classes_to_hold_out(splits.train.classes().size());
     choice_.held_out_classes = own_split_ ? static_cast<std::int64_t>(splits.validation->classes().size()) : held_out_.classes;
     if (choice_.held_out_classes == 0) return;
@@ -287,10 +302,9 @@ class Chooser {
     if (!measure_) {
       const RunConfig config = trial_config(trial.learning_rate, trial.epochs).resolved(system_.traits);
       held_out_data_ = load_run_data(config);
-      measure_ = std::make_unique<WeightMeasure>(config, evaluated_half(*held_out_data_), progress_);
+      measure_ = std::make_unique<WeightMeasure>(config, *held_out_data_->validation, progress_);
     }
-    std::vector<Interpolation> shares;
-    for (const double share : kShares) shares.push_back({share, measure_->score(mixed(start, end, share))});
+    std::vector<Interpolation> shares = scores_between(*measure_, start, end);
     shares.push_back({1, trial.score});
     return shares;
   }
@@ -344,7 +358,7 @@ class Chooser {
   const std::shared_ptr<Ranks>& ranks_;
   const System& system_;
   HeldOut held_out_;
-  bool own_split_ = false;  // the data has a validation split, which is as good as classes held out
+  bool own_split_ = false;
   std::int64_t training_images_ = 0;
   std::int64_t epochs_ = 0;
   double epoch_seconds_ = 0;  // of the training, as far as a trial tells
@@ -402,21 +416,38 @@ EpochRecord keep(const RunConfig& config, RunDirectory& run, const Choice& choic
   write_safetensors(run.kept_path(), kept,
                     {{"backbone", std::filesystem::path(config.model.backbone).filename().string()}, {"share", fmt::format("{}", share)}});
   const DataSplits splits = load_run_data(config);
-  const Dataset& half = evaluated_half(splits);
+  const Dataset& half = evaluated_half(config, splits);
   if (record.metrics) {
     WeightMeasure measure(run.with_own_backbone(config.resolved()), half, progress);
-    known.kept->metrics = record.metrics = measure.metrics(kept, splits.validation ? "validation" : "test");
+    known.kept->metrics = record.metrics = measure.metrics(kept, half.split());
     run.save_kept_embeddings(measure.rows(), half.labels());
   }
   write_choice(run.path(), known);
   return record;
 }
 
+/// The share to keep. A validation split of the data's own was held out of the training too, so what the trials said of it is measured again
+/// on the training itself, and `choice` has that then.
+double share_of_training(const RunConfig& config, const RunDirectory& run, Choice& choice, const Progress& progress) {
+  std::error_code none;
+  if (choice.careful || !config.model.pretrained() || !std::filesystem::exists(run.start_path(), none)) return choice.share;
+  const DataSplits splits = load_run_data(config);
+  if (!has_own_split(config, splits)) return choice.share;
+  const NamedTensors start = read_safetensors(run.start_path()), end = read_safetensors(run.last_model_path());
+  WeightMeasure measure(run.with_own_backbone(config.resolved()), *splits.validation, progress);
+  choice.interpolations = scores_between(measure, start, end);
+  choice.interpolations.push_back({1, measure.score(end)});
+  return share_to_keep(choice.interpolations, choice);
+}
+
 }  // namespace
 
 EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress) {
-  if (choice.epochs > 0) return keep(config, run, choice, choice.share, progress);
   Choice known = choice;
+  if (choice.epochs > 0) {
+    const double share = share_of_training(config, run, known, progress);
+    return keep(config, run, known, share, progress);
+  }
   if (const std::int64_t done = run.log().empty() ? 0 : run.log().back().epoch; done > 0)
     known.reason =
         fmt::format("{} epochs were trained as asked, though no training beat the weights it starts from on held-out classes", done);

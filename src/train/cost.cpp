@@ -48,7 +48,7 @@ std::optional<CpuCost> cpu_cost(const RunConfig& config) {
   CpuCost cost{.images_per_second = 1 / training,
                .images = 3 * static_cast<std::int64_t>(splits.train.size()) * full.system.triplets_per_anchor};
   cost.epoch_seconds = training * static_cast<double>(cost.images) +
-                       embedding * static_cast<double>(evaluated_half(splits).size()) / static_cast<double>(full.output.evaluate_every);
+                       embedding * static_cast<double>(evaluated_half(full, splits).size()) / static_cast<double>(full.output.evaluate_every);
   if (traits != nullptr && traits->needs != Needs::kLabels) cost.epoch_seconds += embedding * training_images;
   return cost;
 }

@@ -39,8 +39,6 @@ std::vector<std::string> notes_on(const LoadedData& data) {
 
 }  // namespace
 
-bool can_be_measured(const Dataset& half) { return half.classes().size() > 1 && half.single_image_classes() < half.classes().size(); }
-
 void check_images(const Dataset& half, const RunConfig& config, Ranks* ranks, const Progress& progress) {
   constexpr std::size_t kSide = 32;  // all of a file is read however small the picture, and JPEGs are read faster
   ImageStore store(half, {.width = kSide,
@@ -54,7 +52,7 @@ void check_images(const Dataset& half, const RunConfig& config, Ranks* ranks, co
 LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const Network& network, const Progress& progress) {
   if (network.ranks != nullptr) expect_same_means(*network.ranks, network.device);
   const DataSplits splits = load_run_data(config);
-  const Dataset& held_out = evaluated_half(splits);
+  const Dataset& held_out = evaluated_half(config, splits);
   LoadedImages training = load_half(splits.train, config, network, progress);
   std::optional<LoadedImages> evaluation;
   if (can_be_measured(held_out)) evaluation.emplace(load_half(held_out, config, network, progress));
@@ -65,7 +63,7 @@ LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const 
                            .training_classes = training.dataset().classes().size(),
                            .evaluation_images = evaluation ? evaluation->dataset().size() : 0,
                            .evaluation_classes = evaluation ? evaluation->dataset().classes().size() : 0,
-                           .evaluated_on = splits.validation ? "validation" : "test",
+                           .evaluated_on = held_out.split(),
                            .device = network.device.is_cuda() ? "cuda" : "cpu"};
   LoadedData data{std::move(training), std::move(evaluation), std::move(reserved), std::move(labels), facts, {}};
   data.notes = notes_on(data);

@@ -31,9 +31,6 @@ struct LoadedData {
   std::vector<std::string> notes;  ///< What the person who started the run should know, a sentence each.
 };
 
-/// Whether images can be searched for others of their class.
-bool can_be_measured(const Dataset& half);
-
 /// Reads all images of a half once and keeps none. Throws IoError for bad ones as `load_data` does. With ranks each reads its share.
 void check_images(const Dataset& half, const RunConfig& config, Ranks* ranks, const Progress& progress);
 

@@ -344,6 +344,12 @@ TEST_F(Train, NamesABadImageOrGoesOnWithoutIt) {
   EXPECT_THAT(skipped.out, HasSubstr("34 images of 6 classes"));
 }
 
+TEST_F(Train, TheClosingTableSaysWhichWeightsAreKept) {
+  const Outcome outcome = run("run", {"--choose", "on"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\n  kept: epoch 3\n"));
+}
+
 TEST_F(Train, ABadImageAfterAChoiceNamesTheWayToGoOn) {
   ASSERT_EQ(run("run", {"--choose", "on", "--quiet"}).status, 0);
   write_text(folder_ / "images/class20/1.png", "");

@@ -17,6 +17,7 @@
 #include "smartmine/core/error.h"
 #include "smartmine/data/glyphs.h"
 #include "smartmine/model/weights.h"
+#include "smartmine/run/run_data.h"
 #include "smartmine/train/trainer.h"
 #include "train/measure_weights.h"
 
@@ -67,6 +68,16 @@ class Choosing : public ::testing::Test {
       for (std::size_t i = 0; i < 20; ++i) write_png(folder / fmt::format("{}.png", i), draw_glyph(options, c * 20 + i));
     }
   }
+  /// A table that divides the pictures: classes to train on, of a validation split, and the others to test with.
+  void make_table(int training, int validation) {
+    std::ofstream table(root_ / "table.csv");
+    table << "path,label,split\n";
+    for (int c = 0; c < 24; ++c)
+      for (int i = 0; i < 20; ++i)
+        table << fmt::format("{}/images/class{}/{}.png,class{},{}\n", root_.string(), 10 + c, i, 10 + c,
+                             c < training ? "train" : (c < training + validation ? "validation" : "test"));
+    config_.data.root = (root_ / "table.csv").string();
+  }
   RunDirectory new_run(const std::string& name) const { return RunDirectory::create(root_ / name, config_.resolved()); }
 
   /// The whole of it, as the program does it.
@@ -84,14 +95,7 @@ class Choosing : public ::testing::Test {
 };
 
 TEST_F(Choosing, GoesByTheValidationSplitOfTheDataWhereItHasOne) {
-  std::ofstream table(root_ / "table.csv");
-  table << "path,label,split\n";
-  for (int c = 0; c < 24; ++c)
-    for (int i = 0; i < 20; ++i)
-      table << fmt::format("{}/images/class{}/{}.png,class{},{}\n", root_.string(), 10 + c, i, 10 + c,
-                           c < 10 ? "train" : (c < 15 ? "validation" : "test"));
-  table.close();
-  config_.data.root = (root_ / "table.csv").string();
+  make_table(10, 5);
   RunDirectory run = new_run("run");
   const Choice choice = choose_settings(config_, run);
   EXPECT_TRUE(choice.decided);
@@ -99,6 +103,48 @@ TEST_F(Choosing, GoesByTheValidationSplitOfTheDataWhereItHasOne) {
   EXPECT_EQ(choice.held_out_classes, 5);
   EXPECT_EQ(choice.held_out_images, 100);
   EXPECT_FALSE(choice.trials.empty());
+}
+
+TEST_F(Choosing, WithAValidationSplitPicksTheShareOfTheTrainingOnItAndMeasuresOnTheTestClasses) {
+  make_table(10, 5);
+  RunDirectory run = new_run("run");
+  Choice choice;
+  choice.decided = true;
+  choice.held_out_classes = 5;
+  choice.held_out_images = 100;
+  choice.tolerance = score_tolerance(100);
+  choice.learning_rate = 0.02;
+  choice.epochs = 1;
+  choice.share = 0.5;
+  write_choice(run.path(), choice);
+  train(run);
+  const Choice known = *read_choice(run.path());
+  ASSERT_EQ(known.interpolations.size(), 4U);
+  const DataSplits splits = load_run_data(config_);
+  WeightMeasure measure(config_.resolved(), *splits.validation, {});
+  const NamedTensors start = read_safetensors(run.start_path()), last = read_safetensors(run.last_model_path());
+  for (const Interpolation& each : known.interpolations)
+    EXPECT_EQ(each.score.map_at_r, measure.score(mixed(start, last, each.share)).map_at_r) << each.share;
+  EXPECT_EQ(known.kept->share, share_to_keep(known.interpolations, choice));
+  for (const EpochRecord& record : run.log()) EXPECT_EQ(record.metrics->split, "test");
+  EXPECT_EQ(known.kept->metrics->split, "test");
+  // Again, as for a run that was killed here: the same.
+  keep_chosen(chosen_config(config_, choice), run, known);
+  EXPECT_EQ(to_json(*read_choice(run.path())), to_json(known));
+  // Where nothing of the training beats the start on these classes, the start is kept.
+  choice.start = {.recall_at_1 = 1, .map_at_r = 1};
+  keep_chosen(chosen_config(config_, choice), run, choice);
+  EXPECT_EQ(run.weights_in_words(), "those that the run starts from");
+}
+
+TEST_F(Choosing, HoldsOutTrainingClassesWhereTheValidationSplitIsTooSmall) {
+  make_table(14, 1);
+  RunDirectory run = new_run("run");
+  const Choice choice = choose_settings(config_, run);
+  EXPECT_FALSE(choice.careful);
+  EXPECT_EQ(choice.held_out_classes, 7);
+  ASSERT_FALSE(choice.trials.empty());
+  EXPECT_EQ(RunDirectory::open(run.path() / "trials" / choice.trials[0].name).log().back().metrics->split, "validation");
 }
 
 TEST_F(Choosing, IsOffWhereNothingIsTrained) {

@@ -31,8 +31,9 @@ Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceE
 /// The settings to train with after a choice.
 RunConfig chosen_config(const RunConfig& config, const Choice& choice);
 
-/// After the training: writes the weights that the choice keeps, where these are not simply the last ones, and measures them. Returns their
-/// record, under the number of the last epoch.
+/// After the training: writes the weights that the choice keeps, where these are not simply the last ones, and measures them. With a
+/// validation split of the data's own, what share of the way they lie is measured on it first. Returns their record, under the number of the
+/// last epoch.
 EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress = {});
 /// The same after a training that had to be stopped: keeps the weights that the run starts from, if it has them.
 void keep_start(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress = {});
