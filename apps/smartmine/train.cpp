@@ -184,7 +184,7 @@ RunConfig settings_of(const CLI::App& command) {
   const std::string weights = value_of("weights");
   std::string backbone = value_of("backbone");
   if (backbone.empty() && !weights.empty()) {
-    const std::string found = network_of(read_weights(weights));
+    const std::string found = network_of(without_wrapper(read_weights(weights)));
     if (known_backbone(found) == nullptr)
       throw UsageError(fmt::format("{}: these are {}; give --backbone, one of {}, or a TorchScript file", weights,
                                    found.empty() ? "weights of a network that nobody here knows" : "weights of " + found,

@@ -37,7 +37,10 @@ torch::Device choose_device(const std::string& name, const Ranks* ranks) {
 /// Loads config.model.weights, trained elsewhere. Returns whether they have a new layer. A file's own names have no "backbone." in front
 /// yet.
 bool load_foreign(EmbeddingModel& model, const NetworkOptions& config) {
-  const NamedTensors tensors = read_weights(config.weights);
+  NamedTensors tensors = read_weights(config.weights);
+  const NamedTensors state = model.state();
+  if (std::none_of(state.begin(), state.end(), [](const auto& named) { return named.first.starts_with("backbone.module."); }))
+    tensors = without_wrapper(std::move(tensors));
   LoadOptions options{.new_layer_may_be_missing = true, .source = config.weights};
   const bool plain = std::none_of(tensors.begin(), tensors.end(), [](const auto& named) { return named.first.starts_with("backbone."); });
   if (is_backbone_file(config.backbone) && plain) options.rename[""] = "backbone.";
@@ -164,7 +167,7 @@ Network::Network(const RunConfig& config, Ranks* with)
 }
 
 void check_network(const RunConfig& config) {
-  if (!is_backbone_file(config.model.backbone)) return;
+  if (!is_backbone_file(config.model.backbone) && config.model.weights.empty()) return;
   RunConfig alone = config.resolved();
   alone.compute.shards = 1;
   const Network tried(alone);

@@ -328,6 +328,7 @@ TEST_F(Train, RefusesWeightsOfAnotherNetwork) {
   const Outcome outcome = run("other", {"--weights", folder_ / "small/checkpoint/model.safetensors", "--channels", "3"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("model.safetensors"), HasSubstr("'conv1.weight' [32, 1, 5, 5] instead of [32, 3, 5, 5]")));
+  EXPECT_EQ(outcome.out, "") << "something had been begun";
   EXPECT_EQ(run("same", {"--weights", folder_ / "small/checkpoint/model.safetensors"}).status, 0);
 }
 
