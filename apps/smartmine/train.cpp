@@ -92,6 +92,7 @@ ProgressDisplay::Rest rest_of(const RunDirectory& run, std::int64_t epochs) {
 
 /// Says what is ahead before the hours begin.
 void warn_of_hours(const RunConfig& config, std::int64_t done) {
+  if (config.choosing.budget_seconds() > 0) return;  // it is not exceeded by hours
   constexpr double kHour = 3600, kWorthAWord = kHour / 4;
   const auto cost = cpu_cost(config);
   const double seconds = cost ? cost->epoch_seconds * static_cast<double>(config.schedule.epochs - done) : 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "smartmine/model/embed.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/run/run_data.h"
+#include "smartmine/train/cost.h"
 #include "smartmine/train/shared_run.h"
 #include "smartmine/train/system.h"
 #include "smartmine/train/trainer.h"
@@ -34,9 +36,14 @@ constexpr double kShares[] = {0.25, 0.5, 0.75};  // of the way that pretrained w
 constexpr double kMostCost = 0.5;                // of the training's: what short trials may come to
 constexpr std::int64_t kManyImages = 4000;       // to train on, from which dropout pays
 constexpr double kDropout = 0.2;
-constexpr const char* kTooShort = "the budget is too short for one epoch, so the weights it starts from are kept";
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+std::string time_in_words(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600, kMany = 2;
+  if (seconds >= kMany * kHour) return fmt::format("{:.0f} hours", seconds / kHour);
+  return seconds >= kMany * kMinute ? fmt::format("{:.0f} minutes", seconds / kMinute) : fmt::format("{:.0f} s", std::ceil(seconds));
+}
 
 HeldOutScore score_of(const EpochRecord& record) {
   return record.metrics ? HeldOutScore{record.metrics->recall_at_1, record.metrics->map_at_r} : HeldOutScore{};
@@ -88,7 +95,7 @@ class Chooser {
     if (choice_.held_out_images < kLeastQueries) return be_careful("there are too few images to hold some out");
     if (events_.on_begin) events_.on_begin(choice_);
     epochs_ = config_.schedule.epochs;
-    if (!planned_before() && !fit_into_budget()) return give_up(kTooShort);
+    if (!planned_before() && !fit_into_budget()) return give_up();
     write_plan();
     if (pretrained())
       try_pretrained();
@@ -255,6 +262,8 @@ class Chooser {
   bool fit_into_budget() {
     const double budget = config_.choosing.budget_seconds();
     if (budget == 0) return true;
+    cost_ = cpu_cost(config_);
+    if (cost_ && cost_->epoch_seconds > budget) return false;  // without a look: half of the budget would go into it
     Deadline deadline(budget / 2);
     Trial probe;
     try {
@@ -316,7 +325,7 @@ class Chooser {
     const bool fits = fit_into_budget();  // its epoch is timed and thrown away, with what it measured, which was no held-out classes
     std::error_code none;
     if (run_.writes()) std::filesystem::remove_all(run_.path() / "trials", none);
-    if (!fits) return give_up(kTooShort);
+    if (!fits) return give_up();
     choice_.learning_rate = config_.schedule.learning_rate.value() / (pretrained() ? kRateStep : 1);
     choice_.epochs = std::min(epochs_, most);
     choice_.share = pretrained() ? 0.5 : 1;
@@ -326,10 +335,16 @@ class Chooser {
     return decide();
   }
 
-  Choice give_up(const std::string& why) {
+  Choice give_up() {
+    constexpr double kWorthAWord = 2;
     choice_.careful = true;
     choice_.epochs = 0;
-    choice_.reason = why;
+    choice_.reason = "the budget is too short for one epoch";
+    if (cost_) choice_.reason += fmt::format(" ({} or so)", time_in_words(cost_->epoch_seconds));
+    choice_.reason += ", so the weights it starts from are kept";
+    // A network is only there once its new layer is, and worth something once it is measured.
+    if (cost_ && cost_->start_seconds >= kWorthAWord)
+      choice_.reason += fmt::format("; to make these ready and measure them takes another {} or so", time_in_words(cost_->start_seconds));
     return decide();
   }
 
@@ -361,7 +376,8 @@ class Chooser {
   bool own_split_ = false;
   std::int64_t training_images_ = 0;
   std::int64_t epochs_ = 0;
-  double epoch_seconds_ = 0;  // of the training, as far as a trial tells
+  std::optional<CpuCost> cost_;  // on a CPU, with a budget
+  double epoch_seconds_ = 0;     // of the training, as far as a trial tells
   Clock::time_point begin_ = Clock::now();
   double before_ = 0;           // seconds of epochs of trials that were done before that
   std::set<std::string> told_;  // trials whose epochs have been told since

@@ -303,6 +303,8 @@ TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
   const Choice little = choose_settings(config_, quick);
   EXPECT_EQ(little.epochs, 0);
   EXPECT_THAT(little.reason, HasSubstr("the budget is too short"));
+  EXPECT_THAT(little.reason, HasSubstr("(1 s or so)"));  // as a few images told
+  EXPECT_FALSE(std::filesystem::exists(quick.path() / "trials")) << "no epoch had to be tried to know it";
 }
 
 TEST_F(Choosing, FitsEpochsIntoTheBudget) {

@@ -94,6 +94,19 @@ TEST_F(ScriptedTraining, TakesWeightsThatPythonSavedInsideAWrapper) {
   EXPECT_THAT([&] { check_network(config_); }, ThrowsMessage<IoError>(HasSubstr("wrapped.safetensors")));
 }
 
+TEST_F(ScriptedTraining, PassesOfALargeNetworkOnACpuTellOftenHowFarTheyAre) {
+  config_.model.input_size = 96;
+  config_.schedule.epochs = 0;
+  RunDirectory run = RunDirectory::create(root_ / "run", config_.resolved());
+  std::vector<std::size_t> told;
+  Trainer(config_, run, [&](const ProgressEvent& event) {
+    if (event.stage == "evaluation" && event.total == 36 && event.unit == "images") told.push_back(event.done);
+    return true;
+  }).run();
+  ASSERT_GE(told.size(), 2U);
+  EXPECT_LT(told.front(), 36U);
+}
+
 TEST_F(ScriptedTraining, AFileIsTakenForPretrained) {
   const RunConfig full = config_.resolved();
   EXPECT_EQ(full.model.batch_norm, "frozen");
