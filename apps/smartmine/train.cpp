@@ -276,8 +276,8 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
   // Before anything that one rank would do and another not.
   if (ranks != nullptr)
     ranks->expect_same("work", fmt::format("train, {}\n", arguments.resumed == "auto" ? "--resume auto"
-                                                           : arguments.resume          ? "--resume"
-                                                                                       : "a new run"));
+                                                          : arguments.resume          ? "--resume"
+                                                                                      : "a new run"));
   if (arguments.resumed == "auto") {
     const bool begun = (ranks == nullptr || ranks->is_first()) && is_begun(arguments.output);
     arguments.resume = ranks == nullptr ? begun : ranks->broadcast(begun ? "begun" : "") == "begun";

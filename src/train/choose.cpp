@@ -57,6 +57,9 @@ RunDirectory open_or_create(const std::filesystem::path& path, const RunConfig& 
   return RunDirectory::create(path, config);
 }
 
+/// Ends a trial whose start has turned out to be as good as perfect.
+struct NothingToGain {};
+
 /// Ends the work when time is up, beside what the caller's progress says.
 class Deadline {
  public:
@@ -167,7 +170,7 @@ class Chooser {
   void try_pretrained() {
     const std::int64_t first = std::clamp<std::int64_t>((affordable() + 1) / 2, 1, epochs_);
     try_rate(first_rate(), first);
-    if (clearly_helps(choice_.trials.back(), choice_)) return;
+    if (choice_.trials.empty() || clearly_helps(choice_.trials.back(), choice_)) return;
     try_rate(first_rate() / kRateStep, std::clamp<std::int64_t>(affordable() - first, 1, epochs_));
   }
 
@@ -194,7 +197,9 @@ class Chooser {
   }
 
   void try_rate(double rate, std::int64_t epochs) {
+    if (!can_be_beaten(choice_)) return;
     Trial trial = run_trial(rate, epochs, progress_);
+    if (!can_be_beaten(choice_)) return;  // as its start has told
     if (pretrained() && trial.done == trial.epochs && run_.writes()) trial.shares = measure_shares(trial);
     choice_.trials.push_back(std::move(trial));
     if (ranks_) choice_ = parse_choice(ranks_->broadcast(to_json(choice_)));
@@ -220,19 +225,22 @@ class Chooser {
     const auto on_epoch = [&](const EpochRecord& record) {
       note(record);
       if (events_.on_epoch && !choice_.careful) events_.on_epoch(trial, record);
+      if (!can_be_beaten(choice_)) throw NothingToGain();
     };
     const bool told = !told_.insert(trial.name).second;  // the budget's own epoch may be a trial's
-    for (const EpochRecord& record : folder.log()) {
-      if (told) {
-        note(record);
-        continue;
-      }
-      on_epoch(record);  // of a choice that goes on
-      before_ += record.seconds();
-    }
-    if (trial.done >= epochs) return trial;
     try {
+      for (const EpochRecord& record : folder.log()) {
+        if (told) {
+          note(record);
+          continue;
+        }
+        before_ += record.seconds();
+        on_epoch(record);  // of a choice that goes on
+      }
+      if (trial.done >= epochs) return trial;
       Trainer(config, folder, system_, progress, ranks_).run(on_epoch);
+    } catch (const NothingToGain&) {
+      return trial;
     } catch (const TrainingStopped& error) {
       trial.stopped = error.what();  // this rate is no candidate
     } catch (const Cancelled&) {
@@ -248,6 +256,7 @@ class Chooser {
 
   /// Where the best rate is the last one tried on its side and time is left, one more beyond it.
   void try_beyond(std::int64_t epochs) {
+    if (choice_.trials.empty()) return;
     const auto better = [](const Trial& a, const Trial& b) { return a.score.value() < b.score.value(); };
     const Trial best = *std::max_element(choice_.trials.begin(), choice_.trials.end(), better);
     const auto [low, high] = std::minmax_element(choice_.trials.begin(), choice_.trials.end(),
@@ -442,8 +451,8 @@ EpochRecord keep(const RunConfig& config, RunDirectory& run, const Choice& choic
   return record;
 }
 
-/// The share to keep. A validation split of the data's own was held out of the training too, so what the trials said of it is measured again
-/// on the training itself, and `choice` has that then.
+/// The share to keep. A validation split of the data's own was held out of the training too, so what the trials said of it is measured
+/// again on the training itself, and `choice` has that then.
 double share_of_training(const RunConfig& config, const RunDirectory& run, Choice& choice, const Progress& progress) {
   std::error_code none;
   if (choice.careful || !config.model.pretrained() || !std::filesystem::exists(run.start_path(), none)) return choice.share;

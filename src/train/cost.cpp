@@ -49,8 +49,8 @@ std::optional<CpuCost> cpu_cost(const RunConfig& config) {
                .images = 3 * static_cast<std::int64_t>(splits.train.size()) * full.system.triplets_per_anchor};
   const double measured_images = static_cast<double>(evaluated_half(full, splits).size());
   cost.start_seconds = embedding * (measured_images + (full.model.new_layer_start == "random" ? 0 : training_images));
-  cost.epoch_seconds = training * static_cast<double>(cost.images) +
-                       embedding * measured_images / static_cast<double>(full.output.evaluate_every);
+  cost.epoch_seconds =
+      training * static_cast<double>(cost.images) + embedding * measured_images / static_cast<double>(full.output.evaluate_every);
   if (traits != nullptr && traits->needs != Needs::kLabels) cost.epoch_seconds += embedding * training_images;
   return cost;
 }

@@ -351,7 +351,8 @@ TEST_F(Checkpoint, ATorchScriptFileIsSaidToBeABackbone) {
   net.register_parameter("w", torch::ones({2}), /*is_buffer=*/false);
   net.define("def forward(self, x):\n  return x * self.w\n");
   net.save(path("net.pt").string());
-  EXPECT_THAT([&] { read_weights(path("net.pt")); }, ThrowsMessage<IoError>(AllOf(HasSubstr("net.pt: a TorchScript file"), HasSubstr("--backbone"))));
+  EXPECT_THAT([&] { read_weights(path("net.pt")); },
+              ThrowsMessage<IoError>(AllOf(HasSubstr("net.pt: a TorchScript file"), HasSubstr("--backbone"))));
 }
 
 TEST_F(Weights, OfAnotherNetworkAreRefused) {

@@ -249,6 +249,22 @@ TEST_F(Choosing, TriesATrainingOfFullLengthBeforeItKeepsTheStart) {
   EXPECT_EQ(choose_settings(config_, short_run).trials.size(), 2U);
 }
 
+TEST_F(Choosing, TriesNothingFromAPerfectStart) {
+  for (const auto& folder : std::filesystem::directory_iterator(root_ / "images"))  // all images of a class are the same one
+    for (int i = 1; i < 20; ++i)
+      std::filesystem::copy_file(folder.path() / "0.png", folder.path() / fmt::format("{}.png", i),
+                                 std::filesystem::copy_options::overwrite_existing);
+  RunDirectory run = new_run("run");
+  std::vector<std::int64_t> epochs;
+  const ChoiceEvents events{.on_begin = {}, .on_epoch = [&](const Trial&, const EpochRecord& record) { epochs.push_back(record.epoch); }};
+  const Choice choice = choose_settings(config_, run, events);
+  EXPECT_EQ(choice.start.value(), 1);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_TRUE(choice.trials.empty());
+  EXPECT_THAT(choice.reason, HasSubstr("nothing to gain"));
+  EXPECT_EQ(epochs, std::vector<std::int64_t>{0});
+}
+
 TEST_F(Choosing, KeepsTheStartOfATrainingThatHadToBeStopped) {
   RunDirectory run = new_run("run");
   Choice choice;

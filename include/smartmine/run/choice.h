@@ -80,6 +80,9 @@ struct HeldOut {
 };
 HeldOut classes_to_hold_out(std::size_t classes);
 
+/// Whether any training could be told from the start at all: not where that is as good as perfect.
+bool can_be_beaten(const Choice& choice);
+
 /// Whether weights some share of the way to the end of a trial beat those it started from by more than the tolerance: no other rate need
 /// be tried.
 bool clearly_helps(const Trial& trial, const Choice& choice);
