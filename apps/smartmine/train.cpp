@@ -203,7 +203,7 @@ RunConfig settings_of(const CLI::App& command) {
   if (!backbone.empty()) config.model.backbone = backbone;
   set_given(config, given);
   // Who says how many epochs wants no more of them, however long the budget.
-  if (!value_of("epochs").empty() && value_of("most-epochs").empty())
+  if (!value_of("budget").empty() && !value_of("epochs").empty() && value_of("most-epochs").empty())
     config.choosing.most_epochs = std::max<std::int64_t>(1, config.schedule.epochs);
   if (value_of("rate-warmup-epochs").empty())
     config.schedule.rate_warmup_epochs = std::min(config.schedule.rate_warmup_epochs, static_cast<double>(config.schedule.epochs));
