@@ -96,6 +96,7 @@ TEST_F(ScriptedTraining, TakesWeightsThatPythonSavedInsideAWrapper) {
 
 TEST_F(ScriptedTraining, PassesOfALargeNetworkOnACpuTellOftenHowFarTheyAre) {
   config_.model.input_size = 96;
+  config_.model.new_layer_start = "random";
   config_.schedule.epochs = 0;
   RunDirectory run = RunDirectory::create(root_ / "run", config_.resolved());
   std::vector<std::size_t> told;
