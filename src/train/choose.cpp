@@ -96,9 +96,11 @@ class Chooser {
     hold_out();
     if (choice_.held_out_classes == 0) return be_careful("there are too few training classes to hold some out");
     if (choice_.held_out_images < kLeastQueries) return be_careful("there are too few images to hold some out");
-    if (events_.on_begin) events_.on_begin(choice_);
     epochs_ = config_.schedule.epochs;
-    if (!planned_before() && !fit_into_budget()) return give_up();
+    const bool planned = planned_before();
+    if (!planned && is_hopeless()) return give_up();
+    if (events_.on_begin) events_.on_begin(choice_);
+    if (!planned && !fit_into_budget()) return give_up();
     write_plan();
     if (pretrained())
       try_pretrained();
@@ -267,12 +269,18 @@ class Chooser {
     try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep, epochs);
   }
 
+  /// Whether a pass of a few images tells already that the budget is too short. An epoch would take half of it to tell.
+  bool is_hopeless() {
+    const double budget = config_.choosing.budget_seconds();
+    if (budget == 0) return false;
+    cost_ = cpu_cost(config_);
+    return cost_ && cost_->epoch_seconds > budget;
+  }
+
   /// Sets the epochs that the budget has time for, if there is one; false: not even one.
   bool fit_into_budget() {
     const double budget = config_.choosing.budget_seconds();
     if (budget == 0) return true;
-    cost_ = cpu_cost(config_);
-    if (cost_ && cost_->epoch_seconds > budget) return false;  // without a look: half of the budget would go into it
     Deadline deadline(budget / 2);
     Trial probe;
     try {
@@ -331,7 +339,8 @@ class Chooser {
     choice_.careful = true;
     epochs_ = pretrained() ? std::max<std::int64_t>(1, config_.schedule.epochs / 3) : config_.schedule.epochs;
     const std::int64_t most = epochs_;
-    const bool fits = fit_into_budget();  // its epoch is timed and thrown away, with what it measured, which was no held-out classes
+    const bool fits =
+        !is_hopeless() && fit_into_budget();  // its epoch is timed and thrown away, with what it measured, which was no held-out classes
     std::error_code none;
     if (run_.writes()) std::filesystem::remove_all(run_.path() / "trials", none);
     if (!fits) return give_up();

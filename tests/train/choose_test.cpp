@@ -316,7 +316,9 @@ TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
   EXPECT_EQ(choose_settings(config_, hasty).epochs, 0);
   make_images(24);
   RunDirectory quick = new_run("quick");
-  const Choice little = choose_settings(config_, quick);
+  std::size_t begun = 0;
+  const Choice little = choose_settings(config_, quick, {.on_begin = [&](const Choice&) { ++begun; }, .on_epoch = {}});
+  EXPECT_EQ(begun, 0U) << "nothing is chosen, so nothing is announced";
   EXPECT_EQ(little.epochs, 0);
   EXPECT_THAT(little.reason, HasSubstr("the budget is too short"));
   EXPECT_THAT(little.reason, HasSubstr("(1 s or so)"));  // as a few images told
