@@ -16,7 +16,7 @@ void measure(const std::string& path) {
   const auto run = smartmine::RunDirectory::open(path);
   const smartmine::RunConfig config = run.with_own_backbone(smartmine::read_config(run.config_path()).resolved());
   const smartmine::DataSplits splits = smartmine::load_run_data(config);
-  const smartmine::Dataset& half = smartmine::evaluated_half(splits);
+  const smartmine::Dataset& half = smartmine::evaluated_half(config, splits);
   smartmine::WeightMeasure measured(config, half, {});
   const auto start = smartmine::read_safetensors(run.start_path()), end = smartmine::read_safetensors(run.last_model_path());
   for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {

@@ -92,6 +92,7 @@ ProgressDisplay::Rest rest_of(const RunDirectory& run, std::int64_t epochs) {
 
 /// Says what is ahead before the hours begin.
 void warn_of_hours(const RunConfig& config, std::int64_t done) {
+  if (config.choosing.budget_seconds() > 0) return;  // it is not exceeded by hours
   constexpr double kHour = 3600, kWorthAWord = kHour / 4;
   const auto cost = cpu_cost(config);
   const double seconds = cost ? cost->epoch_seconds * static_cast<double>(config.schedule.epochs - done) : 0;
@@ -130,6 +131,7 @@ std::string summary(const RunDirectory& run, const std::optional<EpochRecord>& k
       table += fmt::format("  {:<16} {:>8.2f} % {:>8.2f} % {:>8.2f} %\n", name, 100 * before[number], 100 * held[number], 100 * value);
       ++number;
     });
+    if (kept) table += fmt::format("  kept: {}\n", run.weights_in_words());
     table += "\n";
   }
   table += mined_summary(run.log());
@@ -183,7 +185,7 @@ RunConfig settings_of(const CLI::App& command) {
   const std::string weights = value_of("weights");
   std::string backbone = value_of("backbone");
   if (backbone.empty() && !weights.empty()) {
-    const std::string found = network_of(read_weights(weights));
+    const std::string found = network_of(without_wrapper(read_weights(weights)));
     if (known_backbone(found) == nullptr)
       throw UsageError(fmt::format("{}: these are {}; give --backbone, one of {}, or a TorchScript file", weights,
                                    found.empty() ? "weights of a network that nobody here knows" : "weights of " + found,
@@ -200,6 +202,9 @@ RunConfig settings_of(const CLI::App& command) {
   }
   if (!backbone.empty()) config.model.backbone = backbone;
   set_given(config, given);
+  // Who says how many epochs wants no more of them, however long the budget.
+  if (!value_of("budget").empty() && !value_of("epochs").empty() && value_of("most-epochs").empty())
+    config.choosing.most_epochs = std::max<std::int64_t>(1, config.schedule.epochs);
   if (value_of("rate-warmup-epochs").empty())
     config.schedule.rate_warmup_epochs = std::min(config.schedule.rate_warmup_epochs, static_cast<double>(config.schedule.epochs));
   return config;
@@ -271,8 +276,8 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
   // Before anything that one rank would do and another not.
   if (ranks != nullptr)
     ranks->expect_same("work", fmt::format("train, {}\n", arguments.resumed == "auto" ? "--resume auto"
-                                                           : arguments.resume          ? "--resume"
-                                                                                       : "a new run"));
+                                                          : arguments.resume          ? "--resume"
+                                                                                      : "a new run"));
   if (arguments.resumed == "auto") {
     const bool begun = (ranks == nullptr || ranks->is_first()) && is_begun(arguments.output);
     arguments.resume = ranks == nullptr ? begun : ranks->broadcast(begun ? "begun" : "") == "begun";
@@ -333,9 +338,15 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
     if (!arguments.resume) run->remove_if_unused();
     if (!std::filesystem::exists(run->path())) throw;
     throw Interrupted(fmt::format("stopped and saved; smartmine train --resume {} goes on", arguments.output));
-  } catch (...) {
+  } catch (const IoError& error) {
     display.finish();
     if (!arguments.resume) run->remove_if_unused();  // nothing was trained: the same command can be given again
+    if (!std::filesystem::exists(run->path()) || (arguments.resume && !choice)) throw;
+    throw IoError(fmt::format("{}; once this is mended, smartmine train --resume {} goes on, and what was tried stays", error.what(),
+                              arguments.output));
+  } catch (...) {
+    display.finish();
+    if (!arguments.resume) run->remove_if_unused();
     throw;
   }
   display.finish();

@@ -21,7 +21,7 @@ EmbeddedRun embed_run(const std::string& directory, const std::string& device, u
   config.compute.threads = threads;
   const auto model = model_of(run);  // says that there is none before the images are looked for
   const DataSplits splits = load_run_data(config);
-  EmbeddedImages embedded = embed_images(config, model, evaluated_half(splits), progress);
+  EmbeddedImages embedded = embed_images(config, model, evaluated_half(config, splits), progress);
   const auto labels = embedded.dataset.labels();
   return {{std::move(embedded.embeddings), {labels.begin(), labels.end()}}, config.compute.seed};
 }

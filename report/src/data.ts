@@ -49,8 +49,13 @@ export interface Thumbnails {
   sheets: string[];
 }
 
-export interface EmbeddingMap {
+/// The weights that something was measured with: those at the end of an epoch, or, in words, those that the run keeps instead.
+export interface Weights {
   epoch: number | null;
+  kept: string | null;
+}
+
+export interface EmbeddingMap extends Weights {
   evaluated_on: string | null;
   points: number;
   /// More than `points` where the map shows a sample.
@@ -107,16 +112,14 @@ export interface Hub {
   queries: (Picture & { rank: number | null })[];
 }
 
-export interface Gallery {
-  epoch: number | null;
+export interface Gallery extends Weights {
   images: number | null;
   queries: Query[];
   hubs: Hub[];
 }
 
 /// By class: images, how many of them have one of their class as the nearest other, and which classes the others have there, most often first.
-export interface Classes {
-  epoch: number | null;
+export interface Classes extends Weights {
   names: string[];
   images: number[];
   hits: number[];
@@ -264,6 +267,8 @@ function readPaper(value: unknown): Run['paper'] {
   return rows.length > 0 ? { rows, row_of_system: number(json.row_of_system) } : null;
 }
 
+const readWeights = (json: Json): Weights => ({ epoch: number(json.epoch), kept: text(json.kept) || null });
+
 function readMap(value: unknown): EmbeddingMap | null {
   const json = object(value);
   if (!json) return null;
@@ -278,7 +283,7 @@ function readMap(value: unknown): EmbeddingMap | null {
   const per_sheet = number(thumbnails?.per_sheet) ?? points;
   const sheets = list(thumbnails?.sheets).map((sheet) => image(sheet) ?? '');
   return {
-    epoch: number(json.epoch),
+    ...readWeights(json),
     evaluated_on: text(json.evaluated_on),
     points,
     of: Math.max(points, number(json.of) ?? 0),
@@ -346,7 +351,7 @@ function readGallery(value: unknown): Gallery | null {
     const hub = object(item) ?? {};
     return { picture: readPicture(hub), wrong: number(hub.wrong) ?? 0, right: number(hub.right), queries: list(hub.queries).map(readRanked) };
   });
-  return { epoch: number(json.epoch), images: number(json.images), queries, hubs };
+  return { ...readWeights(json), images: number(json.images), queries, hubs };
 }
 
 function readClasses(value: unknown): Classes | null {
@@ -360,7 +365,7 @@ function readClasses(value: unknown): Classes | null {
       return typeof label === 'number' && typeof times === 'number' && names[label] !== undefined ? [[label, times]] : [];
     }),
   );
-  return names.length > 0 ? { epoch: number(json.epoch), names, images: count(json.images), hits: count(json.hits), confused } : null;
+  return names.length > 0 ? { ...readWeights(json), names, images: count(json.images), hits: count(json.hits), confused } : null;
 }
 
 function scalars(value: unknown): Record<string, Scalar> {

@@ -1,5 +1,5 @@
 // What the page computes from the document. No drawing here.
-import type { Choice, Classes, Epoch, Histograms, Numbers, Run, Scalar } from './data';
+import type { Choice, Classes, Epoch, Histograms, Numbers, Run, Scalar, Weights } from './data';
 
 export const kMetrics = ['recall@1', 'recall@2', 'recall@4', 'recall@8', 'nmi', 'map@r', 'r_precision'] as const;
 
@@ -54,6 +54,12 @@ export function status(run: Run): string {
   const of = run.epochs_planned !== null ? ` of ${run.epochs_planned}` : '';
   if (last === null) return 'no epoch yet';
   return run.finished ? `finished, ${last} ${last === 1 ? 'epoch' : 'epochs'}` : `not finished, epoch ${last}${of}`;
+}
+
+/// What follows in a sentence that says what was measured: with which weights.
+export function weightsIn(of: Weights): string {
+  if (of.kept !== null) return `; weights: ${of.kept}`;
+  return of.epoch === null ? '' : `, epoch ${of.epoch}`;
 }
 
 // ---- settings

@@ -36,6 +36,7 @@ import {
   status,
   stepPoints,
   toCsv,
+  weightsIn,
   totalSeconds,
   nearShare,
   tripletShare,
@@ -49,6 +50,16 @@ function runs(...of: object[]): Run[] {
 
 const run = (epochs: object[], more: object = {}): Run => runs({ name: 'a', epochs, ...more })[0];
 const epoch = (of: object): Epoch => run([{ epoch: 1, ...of }]).epochs[0];
+
+describe('weights', () => {
+  it('are those of an epoch, or in words those that the run keeps', () => {
+    const weights = (more: object) => weightsIn(run([], { classes: { names: ['a'], ...more } }).classes!);
+    expect(weights({ epoch: 21 })).toBe(', epoch 21');
+    expect(weights({ epoch: 21, kept: null })).toBe(', epoch 21');
+    expect(weights({ epoch: 21, kept: 'epoch 21, 75 % of the way from the start' })).toBe('; weights: epoch 21, 75 % of the way from the start');
+    expect(weights({})).toBe('');
+  });
+});
 
 describe('metrics', () => {
   const a = run([{ epoch: 0, metrics: { 'recall@1': 0.2 } }, { epoch: 1, metrics: { 'recall@1': 0.5, nmi: 0.3 }, evaluated_on: 'test' }, { epoch: 2 }, { epoch: 3, metrics: { 'recall@1': 0.5 } }, { epoch: 4, metrics: { 'recall@1': 0.4 } }, { epoch: 5 }]);

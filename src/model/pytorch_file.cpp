@@ -109,6 +109,11 @@ NamedTensors state_dict_of(const PickledValue& value, TensorMaker maker, const s
 
 NamedTensors read_archive(const std::string& name) try {
   caffe2::serialize::PyTorchStreamReader archive(name);
+  if (archive.hasRecord("constants.pkl"))
+    throw IoError(
+        fmt::format("{}: a TorchScript file, which is a whole network; give it as the backbone (--backbone), or save its weights "
+                    "alone with torch.save(model.state_dict(), path)",
+                    name));
   auto [text, size] = archive.getRecord("data.pkl");
   Unpickler unpickler(name, "data.pkl, ", std::string_view(static_cast<const char*>(text.get()), size));
   const PickledValue& value = unpickler.run();

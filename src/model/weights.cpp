@@ -42,6 +42,17 @@ constexpr std::string_view kBatchCount = ".num_batches_tracked";
 
 }  // namespace
 
+NamedTensors without_wrapper(NamedTensors tensors) {
+  for (const std::string_view wrapper : {"module.", "_orig_mod.", "module."}) {  // either may be in the other
+    const auto wrapped = [&](const auto& named) { return named.first.starts_with(wrapper) && named.first.size() > wrapper.size(); };
+    if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), wrapped)) continue;
+    NamedTensors bare;
+    for (auto& [name, tensor] : tensors) bare.emplace(name.substr(wrapper.size()), std::move(tensor));
+    tensors = std::move(bare);
+  }
+  return tensors;
+}
+
 std::string network_of(const NamedTensors& tensors) {
   const auto has = [&](const char* name) { return tensors.contains(name); };
   if (has("conv1/7x7_s2.weight") && has("inception_5b/pool_proj.weight")) return "googlenet";

@@ -146,12 +146,24 @@ void share_queries(std::span<ReadRun> runs) {
         for (const auto& [row, sets] : run.queries) other.queries.try_emplace(row);
 }
 
+/// Which weights the embeddings are of, where these are not an epoch's as it ended; null: they are.
+Json kept_words(const ReadRun& run) {
+  if (!run.split->kept) return {};
+  const Json& choice = run.json["choice"];
+  const Json kept = choice.is_object() ? choice.value("kept", Json()) : Json();
+  const Json reason = kept.is_object() ? kept.value("reason", Json()) : Json();
+  return reason.is_string() ? reason : Json("the weights that were kept");
+}
+
 /// The map, the gallery and the classes: all about the neighbours of the evaluated images.
 void add_neighborhoods(ReadRun& run, const PageOptions& options, const Progress& progress) {
   const EvaluatedSplit& split = *run.split;
   const Rows& rows = split.embeddings.rows();
   run.json["gallery"] = gallery_of(split, run.lists, run.queries, options.tsne.threads);
   run.json["classes"] = classes_of(split, run.lists);
+  const Json kept = kept_words(run);
+  run.json["gallery"]["kept"] = kept;
+  run.json["classes"]["kept"] = kept;
   const auto points = points_of_map(rows.size(), options.map_points, options.tsne.seed);
   const std::size_t for_map = neighbors_for_map(points.size(), options);
   if (for_map == 0) return;
@@ -162,6 +174,7 @@ void add_neighborhoods(ReadRun& run, const PageOptions& options, const Progress&
     const Embeddings some = some_rows(rows, points);
     map = map_of(split, points, some.rows(), lists_of(some.rows(), for_map, options, progress), options.tsne, progress);
   }
+  map["kept"] = kept;
   for (const Json& epoch : run.json["epochs"])
     if (epoch["epoch"] == map["epoch"] && epoch.contains("evaluated_on")) map["evaluated_on"] = epoch["evaluated_on"];
 }

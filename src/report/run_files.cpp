@@ -167,8 +167,9 @@ std::span<const std::byte> EvaluatedSplit::image(std::size_t row) const {
 std::optional<EvaluatedSplit> read_evaluated(const std::filesystem::path& run, std::int64_t last_epoch, Problems& problems) {
   auto files = epoch_files(run / "embeddings", "epoch-", ".npy", last_epoch);
   // A run that has ended and keeps other weights than its last shows these.
-  if (std::error_code none; std::filesystem::exists(run / "embeddings" / "kept.npy", none))
-    files.push_back({last_epoch, run / "embeddings" / "kept.npy"});
+  constexpr const char* kKept = "kept.npy";
+  if (std::error_code none; std::filesystem::exists(run / "embeddings" / kKept, none))
+    files.push_back({last_epoch, run / "embeddings" / kKept});
   std::optional<EvaluatedSplit> split;
   std::vector<std::int64_t> labels;
   for (int looks = 0; !files.empty() && !split; files.pop_back()) {
@@ -180,6 +181,7 @@ std::optional<EvaluatedSplit> read_evaluated(const std::filesystem::path& run, s
     }
     damage_is_a_problem(files.back().path, problems, [&] {
       EvaluatedSplit found{.epoch = files.back().epoch,
+                           .kept = files.back().path.filename() == kKept,
                            .embeddings = read_embeddings(files.back().path),
                            .classes = {},
                            .class_names = {},

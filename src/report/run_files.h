@@ -40,6 +40,7 @@ std::vector<EpochFile> epoch_files(const std::filesystem::path& folder, const st
 /// The embeddings of the evaluated split at the last epoch that there are any of.
 struct EvaluatedSplit {
   std::int64_t epoch = 0;
+  bool kept = false;  // of the weights that the run keeps, which are not those of the epoch as it ended
   Embeddings embeddings;
   std::vector<std::uint32_t> classes;    // of each row, an index into class_names
   std::vector<std::string> class_names;  // labels as text where nothing tells their names

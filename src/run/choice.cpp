@@ -159,12 +159,16 @@ double score_tolerance(std::int64_t queries) {
 
 namespace {
 
-// By more than chance alone would bring: the best of several is looked at.
+// More than chance alone would bring: the best of several is looked at.
+double value_to_beat(const HeldOutScore& start, double tolerance) { return start.value() + tolerance / 2; }
+
 bool beats(const HeldOutScore& score, const HeldOutScore& start, double tolerance) {
-  return score.value() > start.value() + tolerance / 2 && score.recall_at_1 >= start.recall_at_1;
+  return score.value() > value_to_beat(start, tolerance) && score.recall_at_1 >= start.recall_at_1;
 }
 
 }  // namespace
+
+bool can_be_beaten(const Choice& choice) { return value_to_beat(choice.start, choice.tolerance) < 1; }
 
 std::optional<double> pick_share(const std::vector<Interpolation>& shares, const HeldOutScore& start, double tolerance) {
   double best = 0;
@@ -193,8 +197,7 @@ constexpr double kHalfWay = 0.5;
 /// What would be kept of a trial: as a score, and the share of the way. None: nothing.
 std::optional<Interpolation> kept_of(const Trial& trial, const Choice& choice, bool pretrained) {
   if (trial.done < trial.epochs) return std::nullopt;
-  if (!pretrained)
-    return beats(trial.score, choice.start, choice.tolerance) ? std::optional(Interpolation{1, trial.score}) : std::nullopt;
+  if (!pretrained) return beats(trial.score, choice.start, choice.tolerance) ? std::optional(Interpolation{1, trial.score}) : std::nullopt;
   const auto helps = [&](const Trial& each) { return clearly_helps(each, choice); };
   const bool luck = choice.start.recall_at_1 >= kGoodStart && std::none_of(choice.trials.begin(), choice.trials.end(), helps);
   std::vector<Interpolation> shares;
@@ -208,6 +211,10 @@ std::optional<Interpolation> kept_of(const Trial& trial, const Choice& choice, b
 
 /// Why there is nothing to keep of any trial.
 std::string reason_for_the_start(const Choice& choice) {
+  if (!can_be_beaten(choice))
+    return fmt::format(
+        "the weights it starts from have a recall@1 of {:.1f} % on {} held-out classes, which leaves nothing to gain, so these are kept",
+        100 * choice.start.recall_at_1, choice.held_out_classes);
   const auto stopped = [](const Trial& trial) { return !trial.stopped.empty(); };
   if (!choice.trials.empty() && std::all_of(choice.trials.begin(), choice.trials.end(), stopped))
     return fmt::format("no trial could be finished, so the weights it starts from are kept; the first was given up: {}",
@@ -216,6 +223,13 @@ std::string reason_for_the_start(const Choice& choice) {
 }
 
 }  // namespace
+
+double share_to_keep(const std::vector<Interpolation>& shares, const Choice& choice) {
+  Choice with = choice;
+  with.trials.push_back({.name = {}, .score = {}, .shares = shares, .stopped = {}});
+  const auto kept = kept_of(with.trials.back(), with, true);
+  return kept ? kept->share : 0;
+}
 
 bool clearly_helps(const Trial& trial, const Choice& choice) {
   if (trial.done < trial.epochs) return false;
@@ -256,7 +270,7 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
       fmt::format("on {} held-out classes a learning rate of {:g} took MAP@R from {:.1f} to {:.1f} % and recall@1 from {:.1f} to {:.1f} %",
                   choice.held_out_classes, choice.learning_rate, 100 * choice.start.map_at_r, 100 * chosen.kept.score.map_at_r,
                   100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
-  if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way, so such weights are kept", 100 * choice.share);
+  if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way", 100 * choice.share);
 }
 
 }  // namespace smartmine

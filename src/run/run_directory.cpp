@@ -176,6 +176,12 @@ void RunDirectory::save_kept_embeddings(const Rows& rows, std::span<const std::i
   write_embeddings(path_ / "embeddings", "kept.npy", rows, labels);
 }
 
+void RunDirectory::forget_kept() const {
+  std::error_code none;
+  std::filesystem::remove(kept_path(), none);
+  std::filesystem::remove(path_ / "embeddings" / "kept.npy", none);
+}
+
 std::string RunDirectory::weights_in_words() const {
   const std::int64_t done = log_.empty() ? 0 : log_.back().epoch;
   std::error_code none;

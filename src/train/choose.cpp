@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,10 +18,12 @@
 #include "smartmine/model/embed.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/run/run_data.h"
+#include "smartmine/train/cost.h"
 #include "smartmine/train/shared_run.h"
 #include "smartmine/train/system.h"
 #include "smartmine/train/trainer.h"
 #include "train/epoch.h"
+#include "train/loaded_data.h"
 #include "train/measure_weights.h"
 
 namespace smartmine {
@@ -31,13 +34,16 @@ using Clock = std::chrono::steady_clock;
 constexpr double kRateStep = 5;                  // between rates that are tried
 constexpr double kShares[] = {0.25, 0.5, 0.75};  // of the way that pretrained weights may go
 constexpr double kMostCost = 0.5;                // of the training's: what short trials may come to
-constexpr std::int64_t kLeastQueries = 60;       // fewer tell nothing
 constexpr std::int64_t kManyImages = 4000;       // to train on, from which dropout pays
 constexpr double kDropout = 0.2;
-constexpr const char* kTooShort = "the budget is too short for one epoch, so the weights it starts from are kept";
-constexpr std::int64_t kMostEpochs = 60;  // however long the budget
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+std::string time_in_words(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600, kMany = 2;
+  if (seconds >= kMany * kHour) return fmt::format("{:.0f} hours", seconds / kHour);
+  return seconds >= kMany * kMinute ? fmt::format("{:.0f} minutes", seconds / kMinute) : fmt::format("{:.0f} s", std::ceil(seconds));
+}
 
 HeldOutScore score_of(const EpochRecord& record) {
   return record.metrics ? HeldOutScore{record.metrics->recall_at_1, record.metrics->map_at_r} : HeldOutScore{};
@@ -50,6 +56,9 @@ RunDirectory open_or_create(const std::filesystem::path& path, const RunConfig& 
   std::filesystem::remove_all(path, none);  // begun, but not as far as its settings
   return RunDirectory::create(path, config);
 }
+
+/// Ends a trial whose start has turned out to be as good as perfect.
+struct NothingToGain {};
 
 /// Ends the work when time is up, beside what the caller's progress says.
 class Deadline {
@@ -65,6 +74,18 @@ class Deadline {
   Clock::time_point begin_ = Clock::now();
 };
 
+/// Whether the data has a validation split, which is as good as classes held out, and better: the training itself leaves it alone too.
+bool has_own_split(const RunConfig& config, const DataSplits& splits) {
+  return splits.validation && config.data.validation_classes == 0 && can_choose_on(*splits.validation);
+}
+
+/// What weights part of the way from one set to another are worth, without the whole way.
+std::vector<Interpolation> scores_between(WeightMeasure& measure, const NamedTensors& start, const NamedTensors& end) {
+  std::vector<Interpolation> shares;
+  for (const double share : kShares) shares.push_back({share, measure.score(mixed(start, end, share))});
+  return shares;
+}
+
 class Chooser {
  public:
   Chooser(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
@@ -75,9 +96,11 @@ class Chooser {
     hold_out();
     if (choice_.held_out_classes == 0) return be_careful("there are too few training classes to hold some out");
     if (choice_.held_out_images < kLeastQueries) return be_careful("there are too few images to hold some out");
-    if (events_.on_begin) events_.on_begin(choice_);
     epochs_ = config_.schedule.epochs;
-    if (!planned_before() && !fit_into_budget()) return give_up(kTooShort);
+    const bool planned = planned_before();
+    if (!planned && is_hopeless()) return give_up();
+    if (events_.on_begin) events_.on_begin(choice_);
+    if (!planned && !fit_into_budget()) return give_up();
     write_plan();
     if (pretrained())
       try_pretrained();
@@ -86,6 +109,10 @@ class Chooser {
     if (!finds_something()) try_whole_training();
     keep_to_budget();
     pick_trial(choice_, epochs_, pretrained());
+    if (choice_.epochs > 0 && pretrained() && own_split_)
+      choice_.reason += "; what share of the way is kept is measured on them again after the training";
+    else if (choice_.epochs > 0 && choice_.share < 1)
+      choice_.reason += ", so such weights are kept";
     // It slows learning down at first, so trials go without.
     if (pretrained() && !config_.model.dropout && training_images_ >= kManyImages && choice_.epochs > 0) choice_.dropout = kDropout;
     return decide();
@@ -113,8 +140,10 @@ class Chooser {
 
   void hold_out() {
     const DataSplits splits = load_run_data(config_);
+    // Trials open all images but these, and a bad one had better be found before them than after.
+    if (const Dataset& half = evaluated_half(config_, splits); can_be_measured(half)) check_images(half, config_, ranks_.get(), progress_);
     training_images_ = static_cast<std::int64_t>(splits.train.size());
-    own_split_ = splits.validation && config_.data.validation_classes == 0;
+    own_split_ = has_own_split(config_, splits);
     held_out_ = classes_to_hold_out(splits.train.classes().size());
     choice_.held_out_classes = own_split_ ? static_cast<std::int64_t>(splits.validation->classes().size()) : held_out_.classes;
     if (choice_.held_out_classes == 0) return;
@@ -143,7 +172,7 @@ class Chooser {
   void try_pretrained() {
     const std::int64_t first = std::clamp<std::int64_t>((affordable() + 1) / 2, 1, epochs_);
     try_rate(first_rate(), first);
-    if (clearly_helps(choice_.trials.back(), choice_)) return;
+    if (choice_.trials.empty() || clearly_helps(choice_.trials.back(), choice_)) return;
     try_rate(first_rate() / kRateStep, std::clamp<std::int64_t>(affordable() - first, 1, epochs_));
   }
 
@@ -170,7 +199,9 @@ class Chooser {
   }
 
   void try_rate(double rate, std::int64_t epochs) {
+    if (!can_be_beaten(choice_)) return;
     Trial trial = run_trial(rate, epochs, progress_);
+    if (!can_be_beaten(choice_)) return;  // as its start has told
     if (pretrained() && trial.done == trial.epochs && run_.writes()) trial.shares = measure_shares(trial);
     choice_.trials.push_back(std::move(trial));
     if (ranks_) choice_ = parse_choice(ranks_->broadcast(to_json(choice_)));
@@ -196,19 +227,22 @@ class Chooser {
     const auto on_epoch = [&](const EpochRecord& record) {
       note(record);
       if (events_.on_epoch && !choice_.careful) events_.on_epoch(trial, record);
+      if (!can_be_beaten(choice_)) throw NothingToGain();
     };
     const bool told = !told_.insert(trial.name).second;  // the budget's own epoch may be a trial's
-    for (const EpochRecord& record : folder.log()) {
-      if (told) {
-        note(record);
-        continue;
-      }
-      on_epoch(record);  // of a choice that goes on
-      before_ += record.seconds();
-    }
-    if (trial.done >= epochs) return trial;
     try {
+      for (const EpochRecord& record : folder.log()) {
+        if (told) {
+          note(record);
+          continue;
+        }
+        before_ += record.seconds();
+        on_epoch(record);  // of a choice that goes on
+      }
+      if (trial.done >= epochs) return trial;
       Trainer(config, folder, system_, progress, ranks_).run(on_epoch);
+    } catch (const NothingToGain&) {
+      return trial;
     } catch (const TrainingStopped& error) {
       trial.stopped = error.what();  // this rate is no candidate
     } catch (const Cancelled&) {
@@ -224,6 +258,7 @@ class Chooser {
 
   /// Where the best rate is the last one tried on its side and time is left, one more beyond it.
   void try_beyond(std::int64_t epochs) {
+    if (choice_.trials.empty()) return;
     const auto better = [](const Trial& a, const Trial& b) { return a.score.value() < b.score.value(); };
     const Trial best = *std::max_element(choice_.trials.begin(), choice_.trials.end(), better);
     const auto [low, high] = std::minmax_element(choice_.trials.begin(), choice_.trials.end(),
@@ -234,12 +269,19 @@ class Chooser {
     try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep, epochs);
   }
 
+  /// Whether a pass of a few images tells already that the budget is too short. An epoch would take half of it to tell.
+  bool is_hopeless() {
+    const double budget = config_.choosing.budget_seconds();
+    if (budget == 0) return false;
+    cost_ = cpu_cost(config_);
+    return cost_ && cost_->epoch_seconds > budget;
+  }
+
   /// Sets the epochs that the budget has time for, if there is one; false: not even one.
   bool fit_into_budget() {
     const double budget = config_.choosing.budget_seconds();
     if (budget == 0) return true;
     Deadline deadline(budget / 2);
-    const auto begin = Clock::now();
     Trial probe;
     try {
       probe = run_trial(config_.schedule.learning_rate.value(), 1, deadline.watching(progress_));
@@ -247,8 +289,8 @@ class Chooser {
       if (!deadline.passed()) throw;
       return false;
     }
-    const double left = budget - std::max(seconds_since(begin), probe.seconds);
-    epochs_ = std::min(kMostEpochs, static_cast<std::int64_t>(left / ((1 + kMostCost) * std::max(epoch_seconds_, 1e-3))));
+    const double left = budget - std::max(seconds_since(begin_), probe.seconds);
+    epochs_ = std::min(config_.choosing.most_epochs, static_cast<std::int64_t>(left / ((1 + kMostCost) * std::max(epoch_seconds_, 1e-3))));
     return epochs_ > 0;
   }
 
@@ -286,10 +328,9 @@ class Chooser {
     if (!measure_) {
       const RunConfig config = trial_config(trial.learning_rate, trial.epochs).resolved(system_.traits);
       held_out_data_ = load_run_data(config);
-      measure_ = std::make_unique<WeightMeasure>(config, evaluated_half(*held_out_data_), progress_);
+      measure_ = std::make_unique<WeightMeasure>(config, *held_out_data_->validation, progress_);
     }
-    std::vector<Interpolation> shares;
-    for (const double share : kShares) shares.push_back({share, measure_->score(mixed(start, end, share))});
+    std::vector<Interpolation> shares = scores_between(*measure_, start, end);
     shares.push_back({1, trial.score});
     return shares;
   }
@@ -298,10 +339,11 @@ class Chooser {
     choice_.careful = true;
     epochs_ = pretrained() ? std::max<std::int64_t>(1, config_.schedule.epochs / 3) : config_.schedule.epochs;
     const std::int64_t most = epochs_;
-    const bool fits = fit_into_budget();  // its epoch is timed and thrown away, with what it measured, which was no held-out classes
+    const bool fits =
+        !is_hopeless() && fit_into_budget();  // its epoch is timed and thrown away, with what it measured, which was no held-out classes
     std::error_code none;
     if (run_.writes()) std::filesystem::remove_all(run_.path() / "trials", none);
-    if (!fits) return give_up(kTooShort);
+    if (!fits) return give_up();
     choice_.learning_rate = config_.schedule.learning_rate.value() / (pretrained() ? kRateStep : 1);
     choice_.epochs = std::min(epochs_, most);
     choice_.share = pretrained() ? 0.5 : 1;
@@ -311,10 +353,16 @@ class Chooser {
     return decide();
   }
 
-  Choice give_up(const std::string& why) {
+  Choice give_up() {
+    constexpr double kWorthAWord = 2;
     choice_.careful = true;
     choice_.epochs = 0;
-    choice_.reason = why;
+    choice_.reason = "the budget is too short for one epoch";
+    if (cost_) choice_.reason += fmt::format(" ({} or so)", time_in_words(cost_->epoch_seconds));
+    choice_.reason += ", so the weights it starts from are kept";
+    // A network is only there once its new layer is, and worth something once it is measured.
+    if (cost_ && cost_->start_seconds >= kWorthAWord)
+      choice_.reason += fmt::format("; to make these ready and measure them takes another {} or so", time_in_words(cost_->start_seconds));
     return decide();
   }
 
@@ -331,6 +379,7 @@ class Chooser {
       std::filesystem::remove_all(trial.path() / "embeddings", none);
       std::filesystem::remove_all(trial.path() / "report", none);
       std::filesystem::remove(trial.path() / "start.safetensors", none);
+      std::filesystem::remove(trial.path() / "backbone.pt", none);
     }
     return choice_;
   }
@@ -342,10 +391,11 @@ class Chooser {
   const std::shared_ptr<Ranks>& ranks_;
   const System& system_;
   HeldOut held_out_;
-  bool own_split_ = false;  // the data has a validation split, which is as good as classes held out
+  bool own_split_ = false;
   std::int64_t training_images_ = 0;
   std::int64_t epochs_ = 0;
-  double epoch_seconds_ = 0;  // of the training, as far as a trial tells
+  std::optional<CpuCost> cost_;  // on a CPU, with a budget
+  double epoch_seconds_ = 0;     // of the training, as far as a trial tells
   Clock::time_point begin_ = Clock::now();
   double before_ = 0;           // seconds of epochs of trials that were done before that
   std::set<std::string> told_;  // trials whose epochs have been told since
@@ -380,7 +430,7 @@ RunConfig chosen_config(const RunConfig& config, const Choice& choice) {
   chosen.schedule.epochs = choice.epochs;
   if (choice.dropout > 0) chosen.model.dropout = choice.dropout;
   chosen.schedule.rate_warmup_epochs = std::min(chosen.schedule.rate_warmup_epochs, static_cast<double>(choice.epochs));
-  chosen.output.keep_start = choice.share < 1;
+  chosen.output.keep_start = true;  // whatever the share: a training may have to be stopped
   return chosen;
 }
 
@@ -392,6 +442,7 @@ EpochRecord keep(const RunConfig& config, RunDirectory& run, const Choice& choic
   known.kept = {.epoch = record.epoch, .share = share, .metrics = record.metrics};
   if (share >= 1) {
     write_choice(run.path(), known);
+    run.forget_kept();  // of a training that was stopped, and has gone on since
     return record;
   }
   NamedTensors kept = read_safetensors(run.start_path());
@@ -399,21 +450,38 @@ EpochRecord keep(const RunConfig& config, RunDirectory& run, const Choice& choic
   write_safetensors(run.kept_path(), kept,
                     {{"backbone", std::filesystem::path(config.model.backbone).filename().string()}, {"share", fmt::format("{}", share)}});
   const DataSplits splits = load_run_data(config);
-  const Dataset& half = evaluated_half(splits);
+  const Dataset& half = evaluated_half(config, splits);
   if (record.metrics) {
     WeightMeasure measure(run.with_own_backbone(config.resolved()), half, progress);
-    known.kept->metrics = record.metrics = measure.metrics(kept, splits.validation ? "validation" : "test");
+    known.kept->metrics = record.metrics = measure.metrics(kept, half.split());
     run.save_kept_embeddings(measure.rows(), half.labels());
   }
   write_choice(run.path(), known);
   return record;
 }
 
+/// The share to keep. A validation split of the data's own was held out of the training too, so what the trials said of it is measured
+/// again on the training itself, and `choice` has that then.
+double share_of_training(const RunConfig& config, const RunDirectory& run, Choice& choice, const Progress& progress) {
+  std::error_code none;
+  if (choice.careful || !config.model.pretrained() || !std::filesystem::exists(run.start_path(), none)) return choice.share;
+  const DataSplits splits = load_run_data(config);
+  if (!has_own_split(config, splits)) return choice.share;
+  const NamedTensors start = read_safetensors(run.start_path()), end = read_safetensors(run.last_model_path());
+  WeightMeasure measure(run.with_own_backbone(config.resolved()), *splits.validation, progress);
+  choice.interpolations = scores_between(measure, start, end);
+  choice.interpolations.push_back({1, measure.score(end)});
+  return share_to_keep(choice.interpolations, choice);
+}
+
 }  // namespace
 
 EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress) {
-  if (choice.epochs > 0) return keep(config, run, choice, choice.share, progress);
   Choice known = choice;
+  if (choice.epochs > 0) {
+    const double share = share_of_training(config, run, known, progress);
+    return keep(config, run, known, share, progress);
+  }
   if (const std::int64_t done = run.log().empty() ? 0 : run.log().back().epoch; done > 0)
     known.reason =
         fmt::format("{} epochs were trained as asked, though no training beat the weights it starts from on held-out classes", done);

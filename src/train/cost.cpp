@@ -47,8 +47,10 @@ std::optional<CpuCost> cpu_cost(const RunConfig& config) {
   const SystemTraits* const traits = known_traits(full.system.name);
   CpuCost cost{.images_per_second = 1 / training,
                .images = 3 * static_cast<std::int64_t>(splits.train.size()) * full.system.triplets_per_anchor};
-  cost.epoch_seconds = training * static_cast<double>(cost.images) +
-                       embedding * static_cast<double>(evaluated_half(splits).size()) / static_cast<double>(full.output.evaluate_every);
+  const double measured_images = static_cast<double>(evaluated_half(full, splits).size());
+  cost.start_seconds = embedding * (measured_images + (full.model.new_layer_start == "random" ? 0 : training_images));
+  cost.epoch_seconds =
+      training * static_cast<double>(cost.images) + embedding * measured_images / static_cast<double>(full.output.evaluate_every);
   if (traits != nullptr && traits->needs != Needs::kLabels) cost.epoch_seconds += embedding * training_images;
   return cost;
 }

@@ -9,16 +9,17 @@
 namespace smartmine {
 namespace {
 
+void check_all(ImageStore& store, const Dataset& half, Ranks* ranks, const Progress& progress) {
+  if (ranks == nullptr) return store.check_all(progress);
+  expect_same_images(*ranks, half);
+  const CheckShare share = share_of_checks(*ranks, half.size());
+  store.check_all(progress, &share);
+  expect_same_sizes(*ranks, store.dataset());
+}
+
 LoadedImages load_half(const Dataset& half, const RunConfig& config, const Network& network, const Progress& progress) {
   LoadedImages loaded{std::make_unique<ImageStore>(half, network.store_options(config)), std::nullopt};
-  if (network.ranks == nullptr) {
-    loaded.store->check_all(progress);
-  } else {
-    expect_same_images(*network.ranks, half);
-    const CheckShare share = share_of_checks(*network.ranks, half.size());
-    loaded.store->check_all(progress, &share);
-    expect_same_sizes(*network.ranks, loaded.dataset());
-  }
+  check_all(*loaded.store, half, network.ranks, progress);
   return loaded;
 }
 
@@ -39,14 +40,23 @@ std::vector<std::string> notes_on(const LoadedData& data) {
 
 }  // namespace
 
+void check_images(const Dataset& half, const RunConfig& config, Ranks* ranks, const Progress& progress) {
+  constexpr std::size_t kSide = 32;  // all of a file is read however small the picture, and JPEGs are read faster
+  ImageStore store(half, {.width = kSide,
+                          .height = kSide,
+                          .cache_bytes = 0,
+                          .threads = static_cast<unsigned>(config.compute.threads),
+                          .skip_bad_images = config.data.skip_bad_images});
+  check_all(store, half, ranks, progress);
+}
+
 LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const Network& network, const Progress& progress) {
   if (network.ranks != nullptr) expect_same_means(*network.ranks, network.device, config.model);
   const DataSplits splits = load_run_data(config);
-  const Dataset& held_out = evaluated_half(splits);
+  const Dataset& held_out = evaluated_half(config, splits);
   LoadedImages training = load_half(splits.train, config, network, progress);
   std::optional<LoadedImages> evaluation;
-  if (held_out.classes().size() > 1 && held_out.single_image_classes() < held_out.classes().size())
-    evaluation.emplace(load_half(held_out, config, network, progress));
+  if (can_be_measured(held_out)) evaluation.emplace(load_half(held_out, config, network, progress));
   std::optional<LoadedImages> reserved;
   if (splits.reserved) reserved.emplace(load_half(*splits.reserved, config, network, progress));
   LabelIndex labels(training.dataset().labels());
@@ -54,7 +64,7 @@ LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const 
                            .training_classes = training.dataset().classes().size(),
                            .evaluation_images = evaluation ? evaluation->dataset().size() : 0,
                            .evaluation_classes = evaluation ? evaluation->dataset().classes().size() : 0,
-                           .evaluated_on = splits.validation ? "validation" : "test",
+                           .evaluated_on = held_out.split(),
                            .device = network.device.is_cuda() ? "cuda" : "cpu"};
   LoadedData data{std::move(training), std::move(evaluation), std::move(reserved), std::move(labels), facts, {}};
   data.notes = notes_on(data);

@@ -31,6 +31,9 @@ struct LoadedData {
   std::vector<std::string> notes;  ///< What the person who started the run should know, a sentence each.
 };
 
+/// Reads all images of a half once and keeps none. Throws IoError for bad ones as `load_data` does. With ranks each reads its share.
+void check_images(const Dataset& half, const RunConfig& config, Ranks* ranks, const Progress& progress);
+
 /// Loads and checks all images. Throws IoError for bad ones unless they are to be skipped, InvalidArgument for data that cannot be trained
 /// on.
 LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const Network& network, const Progress& progress);

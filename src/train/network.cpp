@@ -21,6 +21,8 @@ namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 constexpr std::int64_t kEmbedBatch = 256;  // images a pass without gradients
+constexpr std::int64_t kSlowBatch = 32;    // of a large network on a CPU: a pass should not keep anybody waiting for half a minute
+constexpr std::int64_t kSlowInput = 64;    // pixels a side from which it is one
 constexpr std::int64_t kMostBlocks = 4;    // such passes at the same time, for the memory they take
 
 torch::Device choose_device(const std::string& name, const Ranks* ranks) {
@@ -37,7 +39,10 @@ torch::Device choose_device(const std::string& name, const Ranks* ranks) {
 /// Loads config.model.weights, trained elsewhere. Returns whether they have a new layer. A file's own names have no "backbone." in front
 /// yet.
 bool load_foreign(EmbeddingModel& model, const NetworkOptions& config) {
-  const NamedTensors tensors = read_weights(config.weights);
+  NamedTensors tensors = read_weights(config.weights);
+  const NamedTensors state = model.state();
+  if (std::none_of(state.begin(), state.end(), [](const auto& named) { return named.first.starts_with("backbone.module."); }))
+    tensors = without_wrapper(std::move(tensors));
   LoadOptions options{.new_layer_may_be_missing = true, .source = config.weights};
   const bool plain = std::none_of(tensors.begin(), tensors.end(), [](const auto& named) { return named.first.starts_with("backbone."); });
   if (is_backbone_file(config.backbone) && plain) options.rename[""] = "backbone.";
@@ -164,7 +169,7 @@ Network::Network(const RunConfig& config, Ranks* with)
 }
 
 void check_network(const RunConfig& config) {
-  if (!is_backbone_file(config.model.backbone)) return;
+  if (!is_backbone_file(config.model.backbone) && config.model.weights.empty()) return;
   RunConfig alone = config.resolved();
   alone.compute.shards = 1;
   const Network tried(alone);
@@ -219,33 +224,34 @@ torch::Tensor Network::pass(DeviceImages& images, std::int64_t width, const std:
   torch::Tensor result = torch::empty({count, width}, torch::TensorOptions(torch::kFloat32).device(device));
   std::vector<std::uint32_t> items(static_cast<std::size_t>(count));
   std::iota(items.begin(), items.end(), 0U);
+  const std::int64_t block_size = device.is_cpu() && model->input().size > kSlowInput ? kSlowBatch : kEmbedBatch;
   const auto batch = [&](std::int64_t begin) {
     const auto first = static_cast<std::size_t>(begin);
-    return std::span(items).subspan(first, std::min<std::size_t>(kEmbedBatch, items.size() - first));
+    return std::span(items).subspan(first, std::min(static_cast<std::size_t>(block_size), items.size() - first));
   };
   // Blocks are the same ones whoever does them, so that the result is.
   const int rank = ranks == nullptr ? 0 : ranks->rank(), size = ranks == nullptr ? 1 : ranks->size();
-  const RankShare own = share_of_blocks(items.size(), kEmbedBatch, rank, size);
+  const RankShare own = share_of_blocks(items.size(), block_size, rank, size);
   const auto first = static_cast<std::int64_t>(own.begin), end = static_cast<std::int64_t>(own.end);
-  const std::int64_t round = std::min(at_once, kMostBlocks) * kEmbedBatch;
+  const std::int64_t round = std::min(at_once, kMostBlocks) * block_size;
   for (std::int64_t begin = first; begin < end; begin += round) {
     const std::int64_t next = std::min(end, begin + round);
-    const auto blocks = static_cast<std::size_t>((next - begin + kEmbedBatch - 1) / kEmbedBatch);
+    const auto blocks = static_cast<std::size_t>((next - begin + block_size - 1) / block_size);
     parallel_for(blocks, 1, static_cast<unsigned>(blocks), [&](std::size_t block, std::size_t, unsigned) {
       at::init_num_threads();  // this and the next hold for a thread
       const torch::NoGradGuard no_grad_here;
-      const std::int64_t place = begin + static_cast<std::int64_t>(block) * kEmbedBatch;
+      const std::int64_t place = begin + static_cast<std::int64_t>(block) * block_size;
       const torch::Tensor pixels = images.get(batch(place));
       if (block == 0)
         images.prefetch(
             std::span(items).subspan(static_cast<std::size_t>(next), static_cast<std::size_t>(std::min(end, next + round) - next)));
-      result.narrow(0, place, std::min(kEmbedBatch, count - place)).copy_(forward(augmenter.evaluation(pixels, type)));
+      result.narrow(0, place, std::min(block_size, count - place)).copy_(forward(augmenter.evaluation(pixels, type)));
     });
     report(progress, stage, static_cast<std::size_t>(next - first), static_cast<std::size_t>(end - first), "images");
   }
   if (ranks == nullptr) return result;
   std::vector<RankShare> shares;
-  for (int r = 0; r < size; ++r) shares.push_back(share_of_blocks(items.size(), kEmbedBatch, r, size));
+  for (int r = 0; r < size; ++r) shares.push_back(share_of_blocks(items.size(), block_size, r, size));
   const torch::Tensor all = result.cpu();  // itself, on a CPU
   ranks->gather_rows(all.data_ptr<float>(), static_cast<std::size_t>(width) * sizeof(float), shares);
   return all.to(device);

@@ -328,6 +328,7 @@ TEST_F(Train, RefusesWeightsOfAnotherNetwork) {
   const Outcome outcome = run("other", {"--weights", folder_ / "small/checkpoint/model.safetensors", "--channels", "3"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("model.safetensors"), HasSubstr("'conv1.weight' [32, 1, 5, 5] instead of [32, 3, 5, 5]")));
+  EXPECT_EQ(outcome.out, "") << "something had been begun";
   EXPECT_EQ(run("same", {"--weights", folder_ / "small/checkpoint/model.safetensors"}).status, 0);
 }
 
@@ -342,6 +343,35 @@ TEST_F(Train, NamesABadImageOrGoesOnWithoutIt) {
   EXPECT_EQ(skipped.status, 0) << skipped.err;
   EXPECT_THAT(skipped.err, HasSubstr("2 bad images of the train half were skipped"));
   EXPECT_THAT(skipped.out, HasSubstr("34 images of 6 classes"));
+}
+
+TEST_F(Train, TheClosingTableSaysWhichWeightsAreKept) {
+  const Outcome outcome = run("run", {"--choose", "on"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\n  kept: epoch 3\n"));
+}
+
+TEST_F(Train, ABadImageAfterAChoiceNamesTheWayToGoOn) {
+  ASSERT_EQ(run("run", {"--choose", "on", "--quiet"}).status, 0);
+  write_text(folder_ / "images/class20/1.png", "");
+  const Outcome outcome = smartmine({"train", "--resume", folder_ / "run", "--epochs", "5", "--quiet"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("class20/1.png"), HasSubstr("smartmine train --resume " + (folder_ / "run") + " goes on")));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST_F(Train, EpochsThatAreGivenAreTheMostThatABudgetComesTo) {
+  const auto most = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--budget", "60s", "--quiet", "--choose", "on"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::filesystem::remove_all(folder_ / "run");
+    EXPECT_EQ(run("run", words).status, 0);
+    const std::string settings = file("run/config.toml");
+    const std::size_t at = settings.find("\nmost-epochs = ") + 15;
+    return settings.substr(at, settings.find('\n', at) - at);
+  };
+  EXPECT_EQ(most({"--epochs", "2"}), "2");
+  EXPECT_EQ(most({"--epochs", "2", "--most-epochs", "3"}), "3");
 }
 
 TEST_F(Train, SaysThatATableDisagreesWithTheFolder) {

@@ -3,6 +3,7 @@
 #include <caffe2/serialize/inline_container.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <cstdlib>
@@ -333,6 +334,25 @@ TEST_F(Weights, ANewLayerMayBeMissingOnlyWhenAllowed) {
   load_into(*model, tensors, {.new_layer_may_be_missing = true, .rename = {{"module.", ""}}});
   EXPECT_EQ(model->state().at("conv1.weight").min().item<float>(), 7);
   EXPECT_NE(model->state().at("embedding.weight").max().item<float>(), 7);
+}
+
+TEST_F(Weights, LoseTheNameOfAWrapperThatAllHave) {
+  const torch::Tensor one = torch::ones({1});
+  EXPECT_EQ(without_wrapper({{"module.a.weight", one}, {"module.b", one}}).count("a.weight"), 1U);
+  EXPECT_EQ(without_wrapper({{"_orig_mod.module.a", one}}).count("a"), 1U);
+  EXPECT_EQ(without_wrapper({{"module._orig_mod.a", one}}).count("a"), 1U);
+  EXPECT_EQ(without_wrapper({{"module.a", one}, {"b", one}}).count("module.a"), 1U);
+  EXPECT_EQ(without_wrapper({{"module.", one}}).count("module."), 1U);
+  EXPECT_TRUE(without_wrapper({}).empty());
+}
+
+TEST_F(Checkpoint, ATorchScriptFileIsSaidToBeABackbone) {
+  torch::jit::Module net("Net");
+  net.register_parameter("w", torch::ones({2}), /*is_buffer=*/false);
+  net.define("def forward(self, x):\n  return x * self.w\n");
+  net.save(path("net.pt").string());
+  EXPECT_THAT([&] { read_weights(path("net.pt")); },
+              ThrowsMessage<IoError>(AllOf(HasSubstr("net.pt: a TorchScript file"), HasSubstr("--backbone"))));
 }
 
 TEST_F(Weights, OfAnotherNetworkAreRefused) {

@@ -238,6 +238,19 @@ TEST_F(Page, PassesOnWhatWasChosenAndNamesItsDamage) {
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("choice.json: damaged: not a JSON object; left out")));
 }
 
+TEST_F(Page, SaysOfWhichWeightsTheKeptEmbeddingsAre) {
+  make_run(root_ / "run");
+  const auto kept = [&](const char* part) { return data({"run"}).at("runs").at(0).at(part).at("kept"); };
+  for (const char* part : {"map", "classes", "gallery"}) EXPECT_TRUE(kept(part).is_null()) << part;
+  const std::filesystem::path folder = root_ / "run/embeddings";
+  std::filesystem::copy_file(folder / "epoch-0004.npy", folder / "kept.npy");
+  for (const char* part : {"map", "classes", "gallery"}) EXPECT_EQ(kept(part), "the weights that were kept") << part;
+  const std::string words = "epoch 4, 75 % of the way from the start";
+  write_file(root_ / "run/choice.json", Json{{"kept", {{"epoch", 4}, {"reason", words}}}}.dump());
+  for (const char* part : {"map", "classes", "gallery"}) EXPECT_EQ(kept(part), words) << part;
+  EXPECT_EQ(data({"run"}).at("runs").at(0).at("map").at("evaluated_on"), "test");
+}
+
 TEST_F(Page, DrawsARunThatIsStillGoingAsFarAsItIs) {
   make_run(root_ / "run", {.epochs_done = 2});
   PageOptions options = quick();

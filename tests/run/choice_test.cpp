@@ -48,6 +48,15 @@ TEST(Choices, GoAtMostHalfOfTheWayFromAGoodStartThatNothingClearlyBeats) {
   EXPECT_EQ(choice.share, 0.75);
 }
 
+TEST(Choices, CannotBeatAStartThatIsAsGoodAsPerfect) {
+  Choice choice = choice_of({});
+  EXPECT_TRUE(can_be_beaten(choice));
+  choice.start = {.recall_at_1 = 1, .map_at_r = 0.98};
+  EXPECT_TRUE(can_be_beaten(choice));
+  choice.start = {.recall_at_1 = 1, .map_at_r = 0.992};
+  EXPECT_FALSE(can_be_beaten(choice));
+}
+
 TEST(Choices, CompareTrialsByWhatWouldBeKeptOfThem) {
   // The first one's best share costs recall, so that it may not be kept; what may be is worse than what the second has.
   Trial first = trial(0.1, 0.7, 0.7), second = trial(0.02, 0.83, 0.47);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "smartmine/core/error.h"
 #include "smartmine/data/glyphs.h"
 #include "smartmine/model/weights.h"
+#include "smartmine/run/run_data.h"
 #include "smartmine/train/trainer.h"
 #include "train/measure_weights.h"
 
@@ -66,6 +68,16 @@ class Choosing : public ::testing::Test {
       for (std::size_t i = 0; i < 20; ++i) write_png(folder / fmt::format("{}.png", i), draw_glyph(options, c * 20 + i));
     }
   }
+  /// A table that divides the pictures: classes to train on, of a validation split, and the others to test with.
+  void make_table(int training, int validation) {
+    std::ofstream table(root_ / "table.csv");
+    table << "path,label,split\n";
+    for (int c = 0; c < 24; ++c)
+      for (int i = 0; i < 20; ++i)
+        table << fmt::format("{}/images/class{}/{}.png,class{},{}\n", root_.string(), 10 + c, i, 10 + c,
+                             c < training ? "train" : (c < training + validation ? "validation" : "test"));
+    config_.data.root = (root_ / "table.csv").string();
+  }
   RunDirectory new_run(const std::string& name) const { return RunDirectory::create(root_ / name, config_.resolved()); }
 
   /// The whole of it, as the program does it.
@@ -83,14 +95,7 @@ class Choosing : public ::testing::Test {
 };
 
 TEST_F(Choosing, GoesByTheValidationSplitOfTheDataWhereItHasOne) {
-  std::ofstream table(root_ / "table.csv");
-  table << "path,label,split\n";
-  for (int c = 0; c < 24; ++c)
-    for (int i = 0; i < 20; ++i)
-      table << fmt::format("{}/images/class{}/{}.png,class{},{}\n", root_.string(), 10 + c, i, 10 + c,
-                           c < 10 ? "train" : (c < 15 ? "validation" : "test"));
-  table.close();
-  config_.data.root = (root_ / "table.csv").string();
+  make_table(10, 5);
   RunDirectory run = new_run("run");
   const Choice choice = choose_settings(config_, run);
   EXPECT_TRUE(choice.decided);
@@ -98,6 +103,48 @@ TEST_F(Choosing, GoesByTheValidationSplitOfTheDataWhereItHasOne) {
   EXPECT_EQ(choice.held_out_classes, 5);
   EXPECT_EQ(choice.held_out_images, 100);
   EXPECT_FALSE(choice.trials.empty());
+}
+
+TEST_F(Choosing, WithAValidationSplitPicksTheShareOfTheTrainingOnItAndMeasuresOnTheTestClasses) {
+  make_table(10, 5);
+  RunDirectory run = new_run("run");
+  Choice choice;
+  choice.decided = true;
+  choice.held_out_classes = 5;
+  choice.held_out_images = 100;
+  choice.tolerance = score_tolerance(100);
+  choice.learning_rate = 0.02;
+  choice.epochs = 1;
+  choice.share = 0.5;
+  write_choice(run.path(), choice);
+  train(run);
+  const Choice known = *read_choice(run.path());
+  ASSERT_EQ(known.interpolations.size(), 4U);
+  const DataSplits splits = load_run_data(config_);
+  WeightMeasure measure(config_.resolved(), *splits.validation, {});
+  const NamedTensors start = read_safetensors(run.start_path()), last = read_safetensors(run.last_model_path());
+  for (const Interpolation& each : known.interpolations)
+    EXPECT_EQ(each.score.map_at_r, measure.score(mixed(start, last, each.share)).map_at_r) << each.share;
+  EXPECT_EQ(known.kept->share, share_to_keep(known.interpolations, choice));
+  for (const EpochRecord& record : run.log()) EXPECT_EQ(record.metrics->split, "test");
+  EXPECT_EQ(known.kept->metrics->split, "test");
+  // Again, as for a run that was killed here: the same.
+  keep_chosen(chosen_config(config_, choice), run, known);
+  EXPECT_EQ(to_json(*read_choice(run.path())), to_json(known));
+  // Where nothing of the training beats the start on these classes, the start is kept.
+  choice.start = {.recall_at_1 = 1, .map_at_r = 1};
+  keep_chosen(chosen_config(config_, choice), run, choice);
+  EXPECT_EQ(run.weights_in_words(), "those that the run starts from");
+}
+
+TEST_F(Choosing, HoldsOutTrainingClassesWhereTheValidationSplitIsTooSmall) {
+  make_table(14, 1);
+  RunDirectory run = new_run("run");
+  const Choice choice = choose_settings(config_, run);
+  EXPECT_FALSE(choice.careful);
+  EXPECT_EQ(choice.held_out_classes, 7);
+  ASSERT_FALSE(choice.trials.empty());
+  EXPECT_EQ(RunDirectory::open(run.path() / "trials" / choice.trials[0].name).log().back().metrics->split, "validation");
 }
 
 TEST_F(Choosing, IsOffWhereNothingIsTrained) {
@@ -169,6 +216,8 @@ TEST(ChosenConfigs, HaveWhatWasChosenAndKeepWhatWasGiven) {
   EXPECT_EQ(plain.schedule.rate_warmup_epochs, 3);
   EXPECT_TRUE(plain.output.keep_start);
   EXPECT_FALSE(plain.model.dropout.has_value());
+  choice.share = 1;
+  EXPECT_TRUE(chosen_config(config, choice).output.keep_start) << "for a training that has to be stopped";
   choice.dropout = 0.25;
   EXPECT_EQ(chosen_config(config, choice).model.dropout, 0.25);
 }
@@ -200,6 +249,22 @@ TEST_F(Choosing, TriesATrainingOfFullLengthBeforeItKeepsTheStart) {
   EXPECT_EQ(choose_settings(config_, short_run).trials.size(), 2U);
 }
 
+TEST_F(Choosing, TriesNothingFromAPerfectStart) {
+  for (const auto& folder : std::filesystem::directory_iterator(root_ / "images"))  // all images of a class are the same one
+    for (int i = 1; i < 20; ++i)
+      std::filesystem::copy_file(folder.path() / "0.png", folder.path() / fmt::format("{}.png", i),
+                                 std::filesystem::copy_options::overwrite_existing);
+  RunDirectory run = new_run("run");
+  std::vector<std::int64_t> epochs;
+  const ChoiceEvents events{.on_begin = {}, .on_epoch = [&](const Trial&, const EpochRecord& record) { epochs.push_back(record.epoch); }};
+  const Choice choice = choose_settings(config_, run, events);
+  EXPECT_EQ(choice.start.value(), 1);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_TRUE(choice.trials.empty());
+  EXPECT_THAT(choice.reason, HasSubstr("nothing to gain"));
+  EXPECT_EQ(epochs, std::vector<std::int64_t>{0});
+}
+
 TEST_F(Choosing, KeepsTheStartOfATrainingThatHadToBeStopped) {
   RunDirectory run = new_run("run");
   Choice choice;
@@ -219,6 +284,24 @@ TEST_F(Choosing, KeepsTheStartOfATrainingThatHadToBeStopped) {
   EXPECT_EQ(read_choice(run.path())->kept->metrics->recall_at_1, run.log().front().metrics->recall_at_1);
 }
 
+TEST_F(Choosing, ATrainingThatHadToBeStoppedOnTheWholeWayKeepsTheStartUntilItHasGoneOn) {
+  RunDirectory run = new_run("run");
+  Choice choice;
+  choice.decided = true;
+  choice.epochs = 2;
+  choice.learning_rate = 0.02;
+  choice.share = 1;
+  write_choice(run.path(), choice);
+  train(run);
+  keep_start(chosen_config(config_, choice), run, choice);
+  const NamedTensors kept = read_safetensors(run.model_path()), start = read_safetensors(run.start_path());
+  for (const auto& [name, tensor] : start) EXPECT_TRUE(torch::equal(kept.at(name), tensor)) << name;
+  EXPECT_EQ(run.weights_in_words(), "those that the run starts from");
+  keep_chosen(chosen_config(config_, choice), run, choice);
+  EXPECT_EQ(run.model_path(), run.last_model_path());
+  EXPECT_EQ(run.weights_in_words(), "epoch 2");
+}
+
 TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
   make_images(8);  // half of them train
   RunDirectory run = new_run("few");
@@ -233,9 +316,13 @@ TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
   EXPECT_EQ(choose_settings(config_, hasty).epochs, 0);
   make_images(24);
   RunDirectory quick = new_run("quick");
-  const Choice little = choose_settings(config_, quick);
+  std::size_t begun = 0;
+  const Choice little = choose_settings(config_, quick, {.on_begin = [&](const Choice&) { ++begun; }, .on_epoch = {}});
+  EXPECT_EQ(begun, 0U) << "nothing is chosen, so nothing is announced";
   EXPECT_EQ(little.epochs, 0);
   EXPECT_THAT(little.reason, HasSubstr("the budget is too short"));
+  EXPECT_THAT(little.reason, HasSubstr("(1 s or so)"));  // as a few images told
+  EXPECT_FALSE(std::filesystem::exists(quick.path() / "trials")) << "no epoch had to be tried to know it";
 }
 
 TEST_F(Choosing, FitsEpochsIntoTheBudget) {
@@ -248,6 +335,17 @@ TEST_F(Choosing, FitsEpochsIntoTheBudget) {
       config_, run, {.on_begin = {}, .on_epoch = [&](const Trial& trial, const EpochRecord&) { most = std::max(most, trial.epochs); }});
   EXPECT_GT(most, 1);
   EXPECT_EQ(choice.epochs == 0 || choice.epochs > 8, true) << choice.epochs;
+}
+
+TEST_F(Choosing, ABudgetComesToNoMoreEpochsThanItMay) {
+  config_.choosing.budget = "1h";
+  config_.choosing.most_epochs = 2;
+  RunDirectory run = new_run("run");
+  std::int64_t most = 0;
+  const auto longest = [&](const Trial& trial, const EpochRecord&) { most = std::max(most, trial.epochs); };
+  EXPECT_LE(choose_settings(config_, run, {.on_begin = {}, .on_epoch = longest}).epochs, 2);
+  EXPECT_GE(most, 1);
+  EXPECT_LE(most, 2);
 }
 
 TEST_F(Choosing, StoppedWithABudgetGoesOnWithTheSameEpochs) {
@@ -293,6 +391,39 @@ TEST_F(Choosing, ATrialThatFailsAtOnceLeavesNothingBehind) {
   EXPECT_THROW(choose_settings(config_, run), IoError);
   run.remove_if_unused();
   EXPECT_FALSE(std::filesystem::exists(run.path()));
+}
+
+TEST_F(Choosing, LeavesNoCopyOfABackboneInItsTrials) {
+  torch::jit::Module net("Net");
+  torch::manual_seed(2);
+  net.register_parameter("filters", (torch::randn({12, 3, 5, 5}) * 0.2).set_requires_grad(true), /*is_buffer=*/false);
+  net.define("def forward(self, x):\n  return torch.relu(torch.conv2d(x, self.filters, None, [4, 4])).flatten(1)\n");
+  net.save((root_ / "net.pt").string());
+  config_.model.backbone = (root_ / "net.pt").string();
+  config_.model.weights.clear();
+  config_.model.channels.reset();
+  RunDirectory run = new_run("run");
+  const Choice choice = choose_settings(config_, run);
+  ASSERT_FALSE(choice.trials.empty());
+  for (const Trial& trial : choice.trials) EXPECT_FALSE(std::filesystem::exists(run.path() / "trials" / trial.name / "backbone.pt"));
+  EXPECT_TRUE(std::filesystem::exists(run.backbone_path()));
+}
+
+TEST_F(Choosing, FindsABadTestImageBeforeItTriesAnything) {
+  std::ofstream(root_ / "images/class30/3.png", std::ios::trunc).close();  // the second half of the classes tests
+  RunDirectory run = new_run("run");
+  std::size_t told = 0;
+  const ChoiceEvents events{.on_begin = [&](const Choice&) { ++told; }, .on_epoch = {}};
+  try {
+    choose_settings(config_, run, events);
+    ADD_FAILURE() << "it was not found";
+  } catch (const IoError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("class30/3.png"));
+  }
+  EXPECT_EQ(told, 0U);
+  EXPECT_FALSE(std::filesystem::exists(run.path() / "trials"));
+  config_.data.skip_bad_images = true;
+  EXPECT_TRUE(choose_settings(config_, run).decided);
 }
 
 TEST_F(Choosing, StoppedAnywhereEndsWithTheSameBits) {

@@ -82,6 +82,32 @@ TEST_F(ScriptedTraining, GoesOnAndEmbedsTheSameWhenTheFileIsGone) {
   EXPECT_EQ(embedded.embeddings.rows().dimension(), 8U);
 }
 
+TEST_F(ScriptedTraining, TakesWeightsThatPythonSavedInsideAWrapper) {
+  config_.model.weights = (root_ / "wrapped.safetensors").string();
+  const NamedTensors own = {
+      {"filters", torch::ones({12, 3, 5, 5})}, {"unused", torch::ones({2})}, {"held", torch::ones({1})}, {"passes", torch::zeros({1})}};
+  NamedTensors wrapped;
+  for (const auto& [name, tensor] : own) wrapped.emplace("module." + name, tensor);
+  write_safetensors(config_.model.weights, wrapped);
+  EXPECT_NO_THROW(check_network(config_));
+  config_.model.backbone = "small";  // of another network: seen before anything is begun
+  EXPECT_THAT([&] { check_network(config_); }, ThrowsMessage<IoError>(HasSubstr("wrapped.safetensors")));
+}
+
+TEST_F(ScriptedTraining, PassesOfALargeNetworkOnACpuTellOftenHowFarTheyAre) {
+  config_.model.input_size = 96;
+  config_.model.new_layer_start = "random";
+  config_.schedule.epochs = 0;
+  RunDirectory run = RunDirectory::create(root_ / "run", config_.resolved());
+  std::vector<std::size_t> told;
+  Trainer(config_, run, [&](const ProgressEvent& event) {
+    if (event.stage == "evaluation" && event.total == 36 && event.unit == "images") told.push_back(event.done);
+    return true;
+  }).run();
+  ASSERT_GE(told.size(), 2U);
+  EXPECT_LT(told.front(), 36U);
+}
+
 TEST_F(ScriptedTraining, AFileIsTakenForPretrained) {
   const RunConfig full = config_.resolved();
   EXPECT_EQ(full.model.batch_norm, "frozen");

@@ -31,6 +31,10 @@ NamedTensors read_caffemodel(const std::filesystem::path& path);
 /// Any of these; what the file starts with decides, not its ending.
 NamedTensors read_weights(const std::filesystem::path& path);
 
+/// The same tensors without the "module." or "_orig_mod." that all their names begin with where Python saved a network inside DataParallel
+/// or a compiled one.
+NamedTensors without_wrapper(NamedTensors tensors);
+
 /// The backbone that tensors belong to, by names that only it has; others are called in words, and what nobody knows is empty.
 std::string network_of(const NamedTensors& tensors);
 

@@ -71,12 +71,17 @@ Choice parse_choice(const std::string& text);
 std::optional<Choice> read_choice(const std::filesystem::path& run);
 void write_choice(const std::filesystem::path& run, const Choice& choice);
 
+inline constexpr std::int64_t kLeastQueries = 60;  ///< Held-out images; fewer tell nothing.
+
 /// How many of so many classes to hold out, and which block of consecutive ones; 0: too few to tell anything.
 struct HeldOut {
   std::int64_t classes = 0;
   std::int64_t block = 0;
 };
 HeldOut classes_to_hold_out(std::size_t classes);
+
+/// Whether any training could be told from the start at all: not where that is as good as perfect.
+bool can_be_beaten(const Choice& choice);
 
 /// Whether weights some share of the way to the end of a trial beat those it started from by more than the tolerance: no other rate need
 /// be tried.
@@ -91,6 +96,9 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 /// The share to keep: of those that beat the start, by half the tolerance in value and not to the cost of recall, and are as good as the
 /// best of them, within half the tolerance, the largest; 1 only if it is better than all others by as much. None: none beats it.
 std::optional<double> pick_share(const std::vector<Interpolation>& shares, const HeldOutScore& start, double tolerance);
+
+/// The share to keep of a training whose shares have been measured as those of trials are, by the same rules; 0: the start.
+double share_to_keep(const std::vector<Interpolation>& shares, const Choice& choice);
 
 /// Such as "epoch 8, 75 % of the way from the start".
 std::string in_words(const KeptWeights& kept);

@@ -119,8 +119,9 @@ struct ScheduleOptions {
 
 /// What the program finds out by itself, on training classes that it holds out.
 struct ChoosingOptions {
-  std::string choose = "auto";  ///< on, off; auto: on for a network or data of one's own, unless the learning rate is given.
-  std::string budget;           ///< Time for everything, such as 90s, 10m or 2h; empty: as long as it takes.
+  std::string choose = "auto";    ///< on, off; auto: on for a network or data of one's own, unless the learning rate is given.
+  std::string budget;             ///< Time for everything, such as 90s, 10m or 2h; empty: as long as it takes.
+  std::int64_t most_epochs = 60;  ///< That a budget may come to.
   void validate() const;
   /// 0: as long as it takes.
   double budget_seconds() const;

@@ -133,6 +133,8 @@ void visit_choosing_settings(Options& o, const Visit& visit) {
                 Range::one_of({"auto", "on", "off"})},
         o.choose);
   visit(Setting{"budget", "Time for choosing and training together, such as 90s, 10m or 2h; sets --epochs"}, o.budget);
+  visit(Setting{"most-epochs", "Epochs that --budget may come to at most; --epochs says it too", Range::from(1, kMostWhole)},
+        o.most_epochs);
 }
 
 template <class Options, class Visit>

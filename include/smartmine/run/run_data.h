@@ -9,7 +9,13 @@ namespace smartmine {
 /// reserve_images throw.
 DataSplits load_run_data(const RunConfig& config);
 
-/// The half that a run is measured on: held-out training classes if there are any, else the test classes.
-const Dataset& evaluated_half(const DataSplits& splits);
+/// Whether images can be searched for others of their class.
+bool can_be_measured(const Dataset& half);
+/// Whether a validation split of the data's own is large enough to choose on. If not, `validation_classes` take its place.
+bool can_choose_on(const Dataset& split);
+
+/// The half that a run is measured on: held-out training classes if there are any, else the test classes. A run that chooses goes by a
+/// validation split of the data's own; what comes of it is measured on the test classes, if these can be measured.
+const Dataset& evaluated_half(const RunConfig& config, const DataSplits& splits);
 
 }  // namespace smartmine

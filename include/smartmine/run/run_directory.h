@@ -64,6 +64,8 @@ class RunDirectory {
   void save_embeddings(std::int64_t epoch, const Rows& rows, std::span<const std::int64_t> labels) const;
   /// Of the weights that are kept, where these are not the last epoch's: embeddings/kept.npy.
   void save_kept_embeddings(const Rows& rows, std::span<const std::int64_t> labels) const;
+  /// Removes the weights that are kept and their embeddings: the last epoch's are the ones to use again.
+  void forget_kept() const;
   /// Which weights `model_path` has, in words: "epoch 8, 75 % of the way from the start", "epoch 3 of 8, where it stands now".
   std::string weights_in_words() const;
   /// Removes the embeddings of all other epochs.

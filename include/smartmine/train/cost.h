@@ -12,6 +12,7 @@ struct CpuCost {
   double images_per_second = 0;  ///< In training: forward and back.
   std::int64_t images = 0;       ///< Of an epoch.
   double epoch_seconds = 0;      ///< Steps, and passes to mine and to measure.
+  double start_seconds = 0;      ///< Before the first epoch: passes for the new layer and to measure.
 };
 
 /// Of a network that was trained elsewhere, which is large; nothing for others, and where it will run on a GPU. Takes seconds. Throws as a

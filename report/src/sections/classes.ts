@@ -1,6 +1,6 @@
 import { runPicker, swatch } from '../chart';
 import type { Run } from '../data';
-import { classRecall, orderedClasses, percent, toCsv, type Cell, type ClassOrder } from '../derive';
+import { classRecall, orderedClasses, percent, toCsv, weightsIn, type Cell, type ClassOrder } from '../derive';
 import { csvButton, h, named, whenNear, type Child } from '../dom';
 import { lookOfRun } from '../palette';
 import type { State } from '../state';
@@ -95,7 +95,7 @@ export function classes(state: State): Section | null {
     fill();
     const total = of.images.reduce((sum, count) => sum + count, 0);
     holder.replaceChildren(
-      h('div.bar', {}, h('p.note', {}, `${of.names.length.toLocaleString('en')} classes, ${total.toLocaleString('en')} images${of.epoch === null ? '' : `, epoch ${of.epoch}`}.`), h('div.tools', {}, field, choose)),
+      h('div.bar', {}, h('p.note', {}, `${of.names.length.toLocaleString('en')} classes, ${total.toLocaleString('en')} images${weightsIn(of)}.`), h('div.tools', {}, field, choose)),
       h(
         'div.scroll',
         { tabindex: 0, role: 'region', 'aria-label': 'Recall by class' },

@@ -1,6 +1,6 @@
 import { runPicker } from '../chart';
 import type { EmbeddingMap, Run } from '../data';
-import { neighborsRight, toCsv } from '../derive';
+import { neighborsRight, toCsv, weightsIn } from '../derive';
 import { announce, csvButton, h, named, whenNear } from '../dom';
 import { ink, isDark, kMarkers, lookOfClass, otherClass, sameClass, type Marker } from '../palette';
 import type { MapView, State } from '../state';
@@ -490,7 +490,7 @@ export function map(state: State): Section {
       h(
         'div.bar',
         {},
-        h('p.note', {}, `${of.points.toLocaleString('en')} ${of.of > of.points ? `of ${of.of.toLocaleString('en')} ` : ''}images of ${new Set(of.label.slice(0, of.points)).size} classes${of.evaluated_on ? ` (${of.evaluated_on})` : ''}${of.epoch !== null ? `, epoch ${of.epoch}` : ''}. ${matchMedia('(pointer: coarse)').matches ? 'Two fingers zoom.' : 'Ctrl + wheel zooms, or a click and the wheel.'}`),
+        h('p.note', {}, `${of.points.toLocaleString('en')} ${of.of > of.points ? `of ${of.of.toLocaleString('en')} ` : ''}images of ${new Set(of.label.slice(0, of.points)).size} classes${of.evaluated_on ? ` (${of.evaluated_on})` : ''}${weightsIn(of)}. ${matchMedia('(pointer: coarse)').matches ? 'Two fingers zoom.' : 'Ctrl + wheel zooms, or a click and the wheel.'}`),
         of.neighbors.length > 0 ? coloring : null,
       ),
       key,
