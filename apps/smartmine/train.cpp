@@ -38,6 +38,7 @@ struct TrainArguments {
   RankArguments ranks;
   std::string resumed;            // a directory, or auto: the one of --output, which is begun if there is none
   std::int64_t saved_epochs = 0;  // of a resumed run, as it was
+  bool longer_asked = false;      // a resumed run was given its epochs, and not by the command that began it
   bool resume = false;
   bool report = false;
   bool json = false;
@@ -307,6 +308,8 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
     if (ranks != nullptr) set_from_toml(saved, ranks->broadcast(to_toml(saved)));
     arguments.saved_epochs = saved.schedule.epochs;
     arguments.config = resumed_config(saved, given);
+    const auto of_epochs = [](const GivenSetting& each) { return each.first == "epochs"; };
+    arguments.longer_asked = arguments.resumed != "auto" && std::any_of(given.begin(), given.end(), of_epochs);
   } catch (const InvalidArgument& error) {
     throw UsageError(fmt::format("{} cannot be resumed with other settings: {}", run.path().string(), error.what()));
   }
@@ -329,7 +332,8 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
       choice = choose(arguments.config, *run, display, table, ranks);
       arguments.config = chosen_config(arguments.config, *choice);
       // What a finished run was told to do beyond its choice stays.
-      if (longer || (arguments.resume && done >= choice->epochs && planned > done)) arguments.config.schedule.epochs = planned;
+      const bool beyond = longer || (arguments.resume && done >= choice->epochs && planned > done);
+      if (beyond && (arguments.longer_asked || planned > choice->asked_epochs)) arguments.config.schedule.epochs = planned;
     }
     if (choice || longer) run->change_config(arguments.config);
     trainer = std::make_unique<Trainer>(arguments.config, *run, display.callback(), ranks);
@@ -383,10 +387,12 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
     display.finish();
     std::error_code none;
     if (!choice || !std::filesystem::exists(run->start_path(), none)) throw;
+    const Progress progress = ranks ? ranks->watched(display.callback()) : display.callback();
     if (speaks) {
-      keep_start(arguments.config, *run, *choice, display.callback());
+      keep_start(arguments.config, *run, *choice, progress);
       display.finish();
     }
+    if (ranks) ranks->expect_same("end", "stopped\n");  // who started the ranks ends all soon after the first
     throw TrainingStopped(fmt::format("{}; the weights it starts from are kept", error.what()));
   }
   display.expect({});

@@ -68,6 +68,7 @@ std::string to_json(const Choice& choice) {
               {"epochs", choice.epochs},
               {"share", choice.share},
               {"dropout", choice.dropout}}},
+            {"asked_epochs", choice.asked_epochs},
             {"seconds", choice.seconds}};
   if (choice.kept) {
     Json metrics = Json::object();
@@ -107,6 +108,7 @@ Choice parse_choice(const std::string& text) try {
   json.at("chosen").at("epochs").get_to(choice.epochs);
   json.at("chosen").at("share").get_to(choice.share);
   choice.dropout = json.at("chosen").value("dropout", 0.0);
+  choice.asked_epochs = json.value("asked_epochs", std::int64_t{0});  // earlier runs did not write it down
   json.at("seconds").get_to(choice.seconds);
   if (json.contains("kept")) {
     const Json& kept = json.at("kept");

@@ -90,7 +90,9 @@ class Chooser {
  public:
   Chooser(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
           const std::shared_ptr<Ranks>& ranks)
-      : config_(config), run_(run), events_(events), progress_(progress), ranks_(ranks), system_(find_system(config.system.name)) {}
+      : config_(config), run_(run), events_(events), progress_(progress), ranks_(ranks), system_(find_system(config.system.name)) {
+    choice_.asked_epochs = config.schedule.epochs;
+  }
 
   Choice choose() {
     hold_out();
@@ -120,6 +122,8 @@ class Chooser {
 
  private:
   bool pretrained() const { return config_.model.pretrained(); }
+  /// The progress of what is not a trial: other ranks may wait for it.
+  Progress shown() const { return ranks_ ? ranks_->watched(progress_) : progress_; }
 
   RunConfig trial_config(double rate, std::int64_t epochs) const {
     RunConfig config = config_;
@@ -141,7 +145,7 @@ class Chooser {
   void hold_out() {
     const DataSplits splits = load_run_data(config_);
     // Trials open all images but these, and a bad one had better be found before them than after.
-    if (const Dataset& half = evaluated_half(config_, splits); can_be_measured(half)) check_images(half, config_, ranks_.get(), progress_);
+    if (const Dataset& half = evaluated_half(config_, splits); can_be_measured(half)) check_images(half, config_, ranks_.get(), shown());
     training_images_ = static_cast<std::int64_t>(splits.train.size());
     own_split_ = has_own_split(config_, splits);
     held_out_ = classes_to_hold_out(splits.train.classes().size());
@@ -328,7 +332,7 @@ class Chooser {
     if (!measure_) {
       const RunConfig config = trial_config(trial.learning_rate, trial.epochs).resolved(system_.traits);
       held_out_data_ = load_run_data(config);
-      measure_ = std::make_unique<WeightMeasure>(config, *held_out_data_->validation, progress_);
+      measure_ = std::make_unique<WeightMeasure>(config, *held_out_data_->validation, shown());
     }
     std::vector<Interpolation> shares = scores_between(*measure_, start, end);
     shares.push_back({1, trial.score});

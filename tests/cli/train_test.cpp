@@ -351,6 +351,22 @@ TEST_F(Train, TheClosingTableSaysWhichWeightsAreKept) {
   EXPECT_THAT(outcome.out, HasSubstr("\n  kept: epoch 3\n"));
 }
 
+TEST_F(Train, TheSameCommandWithResumeAutoDoesNotGoBeyondTheChoice) {
+  make_image_folder(folder_ / "many", 40, 16);  // enough to hold some classes out
+  const std::vector<std::string> words = {"--choose", "on",       "--data-root", folder_ / "many", "--learning-rate",
+                                          "1e-9",     "--resume", "auto",        "--epochs",       "2"};
+  for (int i = 0; i < 2; ++i) {
+    const Outcome outcome = run("run", words);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const std::string log = read_text(folder_ / "run/log.jsonl");
+    EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << "no training helps, so none is done, whatever is said again";
+  }
+  const Outcome longer = smartmine({"train", "--resume", folder_ / "run", "--epochs", "2", "--quiet"});
+  ASSERT_EQ(longer.status, 0) << longer.err;
+  const std::string log = read_text(folder_ / "run/log.jsonl");
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << "who names the run and more epochs wants them";
+}
+
 TEST_F(Train, ABadImageAfterAChoiceNamesTheWayToGoOn) {
   ASSERT_EQ(run("run", {"--choose", "on", "--quiet"}).status, 0);
   write_text(folder_ / "images/class20/1.png", "");

@@ -56,11 +56,12 @@ struct Choice {
 
   std::string trial;  ///< The name of the one that was best; empty: none.
   double learning_rate = 0;
-  std::int64_t epochs = 0;  ///< 0: no training beats the weights that the run starts from.
-  double share = 1;         ///< Of the way from the start to the last weights that the kept ones lie.
-  double dropout = 0;       ///< Of the training; 0: what the settings say.
-  double seconds = 0;       ///< All of it took, by the clock.
-  std::string reason;       ///< In plain words.
+  std::int64_t epochs = 0;        ///< 0: no training beats the weights that the run starts from.
+  std::int64_t asked_epochs = 0;  ///< What the settings said.
+  double share = 1;               ///< Of the way from the start to the last weights that the kept ones lie.
+  double dropout = 0;             ///< Of the training; 0: what the settings say.
+  double seconds = 0;             ///< All of it took, by the clock.
+  std::string reason;             ///< In plain words.
   std::optional<KeptWeights> kept;
 };
 
