@@ -91,7 +91,7 @@ std::string to_table(const BatchRun& run) {
                fmt::format("{}, {:.1f} % of those behind the first chosen by the lists", stats.groups, 100.0 * stats.near_share()));
   table += row("come once more", fmt::format("{} points, to fill groups and batches", stats.repeated));
   if (stats.copies_left_out + stats.copies_skipped > 0)
-    table += row("copies", fmt::format("{} left out of a round, {} got no vote", stats.copies_left_out, stats.copies_skipped));
+    table += row("copies", fmt::format("{} left out of a round, {} under two labels without a say", stats.copies_left_out, stats.copies_skipped));
   table += row("selection seconds", fmt::format("{:.3f}", run.selection_seconds));
   if (run.survey) {
     table += row("nearest of the batch", fmt::format("of another class for {:.1f} % of points ({} batches looked at)",

@@ -36,6 +36,56 @@ struct Pairs {
   }
 };
 
+/// 40 classes of 30 in families of ten, so that a batch of ten classes may be one family. Some labels are wrong: of any class.
+struct Families {
+  static constexpr std::size_t kClasses = 40, kEach = 30, kFamilies = 4, kDimension = 16;
+  std::vector<float> values;
+  std::vector<std::int64_t> labels, truth;
+  NeighborLists lists;
+  explicit Families(double wrong) {
+    Random random(7);
+    std::vector<double> families(kFamilies * kDimension), centres;
+    for (double& value : families) value = 3 * random.normal();
+    for (std::size_t c = 0; c < kClasses; ++c)
+      for (std::size_t t = 0; t < kDimension; ++t) centres.push_back(families[c % kFamilies * kDimension + t] + 1.2 * random.normal());
+    for (std::size_t i = 0; i < kClasses * kEach; ++i) {
+      const std::size_t c = i / kEach;
+      for (std::size_t t = 0; t < kDimension; ++t) values.push_back(static_cast<float>(centres[c * kDimension + t] + random.normal()));
+      truth.push_back(static_cast<std::int64_t>(c));
+      labels.push_back(static_cast<std::int64_t>(random.uniform() < wrong ? random.below(kClasses) : c));
+    }
+    lists = ExactKnn({.neighbors = 60, .threads = 1}).neighbors(Rows(values.data(), labels.size(), kDimension)).lists;
+  }
+
+  /// Share of the pairs of classes in a batch that are of one family.
+  double purity(const ClassBatches& made, std::size_t images) const {
+    double pairs = 0, alike = 0;
+    for (std::size_t b = 0; b < made.batches(); ++b)
+      for (std::size_t i = 0; i < made.batch_items; i += images)
+        for (std::size_t j = 0; j < i; j += images) {
+          const auto family = [&](std::size_t place) { return labels[made.batch(b)[place]] % static_cast<std::int64_t>(kFamilies); };
+          ++pairs;
+          alike += family(i) == family(j) ? 1 : 0;
+        }
+    return alike / pairs;
+  }
+
+  /// Of the points with a wrong label, those that come into a batch with their true class.
+  double wrong_with_true(const ClassBatches& made) const {
+    double count = 0, with = 0;
+    for (std::size_t b = 0; b < made.batches(); ++b) {
+      std::set<std::int64_t> classes;
+      for (const std::uint32_t item : made.batch(b)) classes.insert(labels[item]);
+      for (const std::uint32_t item : made.batch(b)) {
+        if (labels[item] == truth[item]) continue;
+        ++count;
+        with += classes.contains(truth[item]) ? 1 : 0;
+      }
+    }
+    return with / count;
+  }
+};
+
 std::set<std::uint32_t> classes_of(std::span<const std::uint32_t> batch, const LabelIndex& labels) {
   std::set<std::uint32_t> classes;
   for (const std::uint32_t item : batch) classes.insert(labels.class_of(item));
@@ -205,12 +255,64 @@ TEST(BatchBuilder, CountsAPointWithAWrongLabelOnceHoweverManyVoteForIt) {
   EXPECT_LE(wrong, 30U);
 }
 
+TEST(BatchBuilder, KeepsFamiliesOfClassesTogetherThoughLabelsAreWrong) {
+  const auto made = [](const Families& families, double share) {
+    return build_batches(families.lists, LabelIndex(families.labels), {.classes = 10, .near_share = share, .rounds = 4});
+  };
+  const Families clean(0), some(0.05), more(0.1);
+  EXPECT_GT(clean.purity(made(clean, 1), 4), 0.95);
+  EXPECT_GT(some.purity(made(some, 1), 4), 0.9);
+  EXPECT_GT(more.purity(made(more, 1), 4), 0.9);
+  // Of a wrong label's batches a quarter hold the true class by chance, as do those drawn.
+  EXPECT_LT(some.wrong_with_true(made(some, 1)), some.wrong_with_true(made(some, 0)) + 0.1);
+}
+
+TEST(BatchBuilder, HearsNoPointThatHasACopyInAnotherClass) {
+  // A tenth of every class are pictures of a class of another family too: a copy each, or nearly one.
+  Families families(0);
+  constexpr std::size_t kEach = Families::kEach, kSize = Families::kDimension;
+  for (std::size_t c = 0; c < Families::kClasses; ++c)
+    for (std::size_t i = 0; i < 6; ++i) {
+      const std::size_t other = (c + 5) % Families::kClasses;
+      for (std::size_t t = 0; t < kSize; ++t)
+        families.values[(c * kEach + i) * kSize + t] = families.values[(other * kEach + 20 + i) * kSize + t] + (t == i ? 0.02F : 0.0F);
+    }
+  families.lists = ExactKnn({.neighbors = 60, .threads = 1}).neighbors(Rows(families.values.data(), families.labels.size(), kSize)).lists;
+  const ClassBatches batches = build_batches(families.lists, LabelIndex(families.labels), {.classes = 10, .duplicate_distance = 0.01});
+  EXPECT_EQ(batches.stats.copies_skipped, 2U * 6U * Families::kClasses);
+  EXPECT_GT(families.purity(batches, 4), 0.9);
+}
+
 TEST(BatchBuilder, GivesALargeClassSeveralGroupsRatherThanBatchesOfItsOwn) {
   Pairs made(10, 40);
   for (std::size_t i = 0; i < 200; ++i) made.labels[i] = 0;  // half of all
   const LabelIndex labels(made.labels);
   const ClassBatches batches = build_batches(made.lists, labels, {.classes = 6, .images_per_class = 4});
   for (std::size_t b = 0; b < batches.batches(); ++b) EXPECT_GE(classes_of(batches.batch(b), labels).size(), 2U) << "batch " << b;
+}
+
+TEST(BatchBuilder, GivesEveryBatchTwoClassesHoweverUnequalTheyAre) {
+  for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{1000, 4}, {1000, 100}, {1000, 100, 100}, {600, 600, 3, 3}}) {
+    std::vector<std::int64_t> of;
+    for (std::size_t c = 0; c < sizes.size(); ++c) of.insert(of.end(), sizes[c], static_cast<std::int64_t>(c));
+    Random random(5);
+    std::vector<float> values(4 * of.size());
+    for (float& value : values) value = static_cast<float>(random.normal());
+    const NeighborLists lists = ExactKnn({.neighbors = 50, .threads = 1}).neighbors(Rows(values.data(), of.size(), 4)).lists;
+    const LabelIndex labels(of);
+    for (const double near : {1.0, 0.0}) {
+      const ClassBatches made = build_batches(lists, labels, {.near_share = near});
+      std::set<std::uint32_t> came(made.items.begin(), made.items.end());
+      EXPECT_EQ(came.size(), of.size());
+      std::size_t lone = 0;
+      for (std::size_t b = 0; b < made.batches(); ++b) lone += classes_of(made.batch(b), labels).size() < 2;
+      EXPECT_EQ(lone, 0U) << sizes[0] << " and " << sizes[1] << " of " << sizes.size() << " classes";
+      // The large class comes once, whatever else comes again, or is in what fills the last batch.
+      std::size_t large = 0;
+      for (const std::uint32_t item : made.items) large += labels.class_of(item) == 0;
+      EXPECT_LE(large, sizes[0] + made.batch_items);
+    }
+  }
 }
 
 TEST(BatchBuilder, IsTheSameAtAnyNumberOfThreads) {

@@ -17,8 +17,8 @@ struct BatchBuilderOptions {
   std::size_t images_per_class = 4;  ///< At least 2.
   double near_share = 1;          ///< Of a batch's classes behind the first, those chosen by the lists; the others are drawn. From 0 to 1.
   std::size_t rounds = 1;         ///< How often every point comes round. At least 1.
-  std::size_t negatives = 16;     ///< Nearest points of other classes that a point votes for. At least 1.
-  double duplicate_distance = 0;  ///< Points nearer (squared) than this, or at 0, are copies and get no vote. At least 0.
+  std::size_t negatives = 16;     ///< Nearest points of other classes that a point is asked for. At least 1.
+  double duplicate_distance = 0;  ///< Points of two classes nearer (squared) than this, or at 0, are copies. At least 0.
   std::uint64_t seed = 1;
   unsigned threads = 0;  ///< 0: all cores. Rounds are made side by side; never changes the result.
   /// Throws InvalidArgument naming the field, its value and the allowed range.
@@ -31,8 +31,8 @@ struct BatchStats {
   std::size_t groups = 0;           ///< Images of one class that go together.
   std::size_t near_groups = 0;      ///< Of these, chosen by the lists.
   std::size_t random_groups = 0;    ///< Drawn, because they were to be or nothing near was left.
-  std::size_t repeated = 0;         ///< Points that come once more than the others, to fill the last group of a class or the last batch.
-  std::size_t copies_skipped = 0;   ///< Points of another class that got no vote, for they are copies.
+  std::size_t repeated = 0;         ///< Points that come once more than the others, to fill groups and batches.
+  std::size_t copies_skipped = 0;   ///< Points with a copy in another class, which say nothing of who is near.
   std::size_t copies_left_out = 0;  ///< Points that were left out of a round, for a copy of the same class came.
   std::size_t alone = 0;            ///< Points that never come, for there is no other image of their class ...
   std::size_t only_copies = 0;      ///< ... or for all others of it are their copies, and so no positives.
@@ -52,15 +52,16 @@ struct ClassBatches {
   std::span<const std::uint32_t> batch(std::size_t number) const { return std::span(items).subspan(number * batch_items, batch_items); }
 };
 
-/// The miner's sibling: puts classes that the lists show to be confused into one batch, so that most of its pairs are hard. In each round
-/// every point comes once. A class's points are divided at random into groups; a batch begins with a group and takes in, again and again,
-/// the group that the points it has vote for most. A point votes for its nearest points of other classes, the nearer the more, and each of
-/// these counts once, with its best vote: a wrong label moves one point's worth and no more. A batch has one group of a class, or, of a
-/// class so large that this could not come out even, as many as its share asks for. Of copies of a point in its own class (distance 0) one
-/// comes per round; points alone in their class, or with none but their copies, never come. Where this leaves fewer than two classes, as of
-/// an embedding that has collapsed, copies are points like others. The last batch of a round is filled with groups that have come already.
-/// The same seed gives the same batches. Lists are not looked at if `near_share` is 0. Throws InvalidArgument for bad options, lists of
-/// other points, or labels that `require_classes_for_batches` refuses.
+/// The miner's sibling: puts classes that the lists show to be confused into one batch, so that most of its pairs are hard. Two classes are
+/// near if many points of one have points of the other among their first `negatives` neighbours of other classes, and many of the other are
+/// had: a point with a wrong label, or far from its class, moves nothing. In each round every point comes once. A class's points are
+/// divided at random into groups; a batch begins with a group and takes in, again and again, one of the class that is nearest to those it
+/// has. A batch has at least two classes. It has one group of a class, or, of a class so large that this could not come out even, as many
+/// as its share asks for; where a class is larger than all others together, groups of the others come again beside it. Of copies of a point
+/// in its own class (distance 0) one comes per round; points alone in their class, or with none but their copies, never come. Where this
+/// leaves fewer than two classes, as of an embedding that has collapsed, copies are points like others. The last batch of a round is filled
+/// with groups that have come already. The same seed gives the same batches. Lists are not looked at if `near_share` is 0. Throws
+/// InvalidArgument for bad options, lists of other points, or labels that `require_classes_for_batches` refuses.
 ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options);
 
 /// Throws InvalidArgument unless two classes have two points: no batch could have a positive and a negative.
