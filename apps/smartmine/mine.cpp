@@ -185,8 +185,7 @@ Inputs read_inputs(const MineArguments& arguments) {
     require_labels_for(lists->size(), arguments.ids, values, arguments.labels);
   }
   double index_seconds = 0;
-  Inputs inputs{
-      .labels = index_labels(values, arguments, index_seconds), .embeddings = std::move(embeddings), .lists = std::move(lists)};
+  Inputs inputs{.labels = index_labels(values, arguments, index_seconds), .embeddings = std::move(embeddings), .lists = std::move(lists)};
   inputs.index_seconds = index_seconds;
   inputs.read_seconds = seconds_since(begin) - index_seconds;
   return inputs;
@@ -255,7 +254,10 @@ void run_batches(const MineArguments& arguments, Inputs& inputs) {
   run.classes = inputs.labels.classes();
   run.made = build_batches(lists.neighbors.lists, inputs.labels, options);
   run.selection_seconds = inputs.index_seconds + run.made.stats.seconds;
-  if (const Rows* rows = inputs.rows()) run.survey = survey_batches(run.made, *rows, inputs.labels);
+  run.survey = survey_batches(run.made, inputs.labels, inputs.rows());
+  for (const ClassPair& pair : run.survey.pairs)
+    run.together.push_back({inputs.labels.label(pair.first), inputs.labels.label(pair.second), pair.batches});
+  stop_if_interrupted();
   lists.neighbors.stats.peak_memory_bytes = peak_memory_bytes();
   display.finish();
   const double write_seconds = write_files(arguments, lists.neighbors, [&](OutputFile& file) { write(file, run.made); });

@@ -83,7 +83,7 @@ EpochPlan neighbor_plan(const PlanInput& input) {
                                         .seed = epoch_seed(config.compute.seed, kNeighborBatches, input.epoch),
                                         .threads = static_cast<unsigned>(config.compute.threads)});
   EpochPlan plan;
-  if (near) plan.survey = survey_batches(batches, *input.embeddings, input.labels);
+  if (near) plan.survey = survey_batches(batches, input.labels, input.embeddings);
   plan.items = std::move(batches.items);
   plan.batch_items = batches.batch_items;
   plan.grouping = batches.stats;

@@ -332,7 +332,7 @@ TEST(BatchSurvey, MeasuresHowHardBatchesAreAndNamesTheClassesThatComeTogether) {
   const Rows rows(made.values.data(), made.labels.size(), 4);
   const ClassBatches near = build_batches(made.lists, labels, {.classes = 2, .images_per_class = 5});
   const ClassBatches drawn = build_batches(made.lists, labels, {.classes = 2, .images_per_class = 5, .near_share = 0});
-  const BatchSurvey hard = survey_batches(near, rows, labels, 1000), easy = survey_batches(drawn, rows, labels, 1000);
+  const BatchSurvey hard = survey_batches(near, labels, &rows, 1000), easy = survey_batches(drawn, labels, &rows, 1000);
   EXPECT_EQ(hard.batches, 20U);
   EXPECT_GT(hard.error, 0.3) << "two classes lie on each other";
   EXPECT_LT(easy.error, 0.2);
@@ -343,8 +343,37 @@ TEST(BatchSurvey, MeasuresHowHardBatchesAreAndNamesTheClassesThatComeTogether) {
     EXPECT_EQ(pair.first / 2, pair.second / 2);
     EXPECT_EQ(pair.batches, 2U);
   }
-  EXPECT_EQ(survey_batches(near, rows, labels, 3).batches, 3U);
-  EXPECT_THROW(survey_batches(near, Rows(made.values.data(), 10, 4), labels), InvalidArgument);
+  EXPECT_EQ(hard.points, 200U);
+  EXPECT_EQ(survey_batches(near, labels, &rows, 3).batches, 3U);
+  const Rows others(made.values.data(), 10, 4);
+  EXPECT_THROW(survey_batches(near, labels, &others), InvalidArgument);
+  const BatchSurvey blind = survey_batches(near, labels, nullptr, 1000);
+  EXPECT_EQ(blind.points, 0U);
+  ASSERT_EQ(blind.pairs.size(), 6U);
+  EXPECT_EQ(blind.pairs[3].second, hard.pairs[3].second);
+}
+
+TEST(BatchSurvey, LooksAtSomePointsAndClassesOfLargeBatches) {
+  constexpr std::size_t kClasses = 1500, kEach = 6;
+  std::vector<float> values;
+  std::vector<std::int64_t> of;
+  Random random(2);
+  for (std::size_t i = 0; i < kClasses * kEach; ++i) {
+    for (std::size_t t = 0; t < 2; ++t) values.push_back(static_cast<float>(random.normal()));
+    of.push_back(static_cast<std::int64_t>(i / kEach));
+  }
+  const LabelIndex labels(of);
+  const Rows rows(values.data(), of.size(), 2);
+  const ClassBatches made =
+      build_batches(NeighborLists(of.size(), 1), labels, {.classes = kClasses, .images_per_class = kEach, .near_share = 0, .rounds = 16});
+  const BatchSurvey survey = survey_batches(made, labels, &rows);
+  EXPECT_EQ(survey.batches, 16U);
+  EXPECT_LE(survey.points * made.batch_items, kMostSurveyed);
+  EXPECT_GT(survey.points, 16U * 20U);
+  EXPECT_GT(survey.error, 0.9) << "the labels mean nothing";
+  ASSERT_EQ(survey.pairs.size(), 6U);
+  EXPECT_EQ(survey.pairs[0].batches, 16U);
+  EXPECT_GT(survey.seconds, 0);
 }
 
 TEST(BatchBuilder, IsTheSameForTheSameSeed) {

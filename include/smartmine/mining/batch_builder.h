@@ -76,15 +76,21 @@ struct ClassPair {
 /// What a look at some batches shows: how hard their pairs are, and which classes come together.
 struct BatchSurvey {
   std::size_t batches = 0;       ///< Looked at.
+  std::size_t points = 0;        ///< Of these, whose distances were looked at. 0: what follows about distances says nothing.
   double error = 0;              ///< Share of points whose nearest other point of the batch is of another class.
   double positive_distance = 0;  ///< Mean squared distance of a point to the nearest other point of its class in the batch ...
   double negative_distance = 0;  ///< ... and to the nearest of another class.
   std::vector<ClassPair> pairs;  ///< Those most often together, most often first; equal ones by number.
+  double seconds = 0;
 };
 
-/// Looks at `batches` of them, spread evenly, and names the `pairs` of classes most often together. Costs batches * items squared
-/// distances. Throws InvalidArgument if rows and labels are of other points.
-BatchSurvey survey_batches(const ClassBatches& made, const Rows& rows, const LabelIndex& labels, std::size_t batches = 32,
+/// At most so many distances, and pairs of classes, does a survey look at.
+inline constexpr std::size_t kMostSurveyed = 4'000'000;
+
+/// Looks at `batches` of them, spread evenly, and names the `pairs` of classes most often together. Distances are those of `rows`; null:
+/// none are looked at. Of large batches only some points are compared with all others, and only some classes, those of the lowest numbers,
+/// counted. Throws InvalidArgument if rows and labels are of other points.
+BatchSurvey survey_batches(const ClassBatches& made, const LabelIndex& labels, const Rows* rows, std::size_t batches = 32,
                            std::size_t pairs = 6);
 
 }  // namespace smartmine
