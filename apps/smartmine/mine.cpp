@@ -252,7 +252,7 @@ void run_batches(const MineArguments& arguments, Inputs& inputs) {
   options.threads = arguments.neighbors.options.threads;
   BatchRun run;
   run.classes = inputs.labels.classes();
-  run.made = build_batches(lists.neighbors.lists, inputs.labels, options);
+  run.made = build_batches(lists.neighbors.lists, inputs.labels, options, inputs.rows());
   run.selection_seconds = inputs.index_seconds + run.made.stats.seconds;
   run.survey = survey_batches(run.made, inputs.labels, inputs.rows());
   for (const ClassPair& pair : run.survey.pairs)
@@ -264,10 +264,12 @@ void run_batches(const MineArguments& arguments, Inputs& inputs) {
 
   std::vector<std::string> sentences = warnings(lists.neighbors);
   if (!misfit.empty()) sentences.push_back("warning: " + misfit);
+  if (!run.made.stats.note.empty()) sentences.push_back("warning: " + run.made.stats.note);
   for (const std::string& sentence : sentences) warn(sentence);
   if (arguments.json) {
     nlohmann::ordered_json json = lists_json(lists);
     add_to(json, run);
+    if (!run.made.stats.note.empty()) json["note"] = run.made.stats.note;
     if (!misfit.empty()) json["note"] = misfit;
     json["read_seconds"] = inputs.read_seconds + lists.neighbors.read_graph_seconds;
     json["write_seconds"] = write_seconds;

@@ -73,6 +73,8 @@ void add_to(nlohmann::ordered_json& json, const BatchRun& run) {
   json["copies_left_out"] = stats.copies_left_out;
   json["alone"] = stats.alone;
   json["only_copies"] = stats.only_copies;
+  json["lists_without_negative"] = stats.lists_without_negative;
+  json["classes_by_centre"] = stats.classes_by_centre;
   const auto if_measured = [&](double value) { return run.survey.points > 0 ? nlohmann::ordered_json(value) : nullptr; };
   json["batch_error"] = if_measured(run.survey.error);
   json["nearest_positive_distance"] = if_measured(run.survey.positive_distance);

@@ -53,6 +53,39 @@ std::vector<std::uint32_t> find_copies(const NeighborLists& lists, const LabelIn
   return copy_of;
 }
 
+/// Adds those that are only nearly copies: of points of a class nearer than `distance` to a lower id that stands for itself, that id stands
+/// for them. So no chain of neighbours becomes one point. A class that would be one point keeps all but its true copies: it may just lie
+/// close together.
+void add_near_copies(const NeighborLists& lists, const LabelIndex& labels, double distance, std::vector<std::uint32_t>& copy_of) {
+  if (copy_of.empty()) {
+    copy_of.resize(lists.size());
+    std::iota(copy_of.begin(), copy_of.end(), 0U);
+  }
+  const std::vector<std::uint32_t> exact = copy_of;
+  const auto near = [&](std::uint32_t point, const auto& visit) {
+    const auto ids = lists.ids(point);
+    for (std::size_t j = 0; j < ids.size() && is_copy(lists.distances(point)[j], distance); ++j)
+      if (labels.class_of(ids[j]) == labels.class_of(point) && copy_of[ids[j]] == ids[j]) visit(ids[j]);
+  };
+  for (std::uint32_t c = 0; c < labels.classes(); ++c) {
+    std::size_t left = 0;
+    for (const std::uint32_t point : labels.members(c)) {
+      if (copy_of[point] == point)
+        near(point, [&](std::uint32_t other) {
+          if (other < point) copy_of[point] = other;
+        });
+      if (copy_of[point] == point)
+        near(point, [&](std::uint32_t other) {
+          if (other > point) copy_of[other] = point;
+        });
+      copy_of[point] = copy_of[copy_of[point]];  // a true copy of one that has become a copy
+      left += copy_of[point] == point ? 1 : 0;
+    }
+    if (left > 1) continue;
+    for (const std::uint32_t point : labels.members(c)) copy_of[point] = exact[point];
+  }
+}
+
 /// Points with a copy in another class: one of the labels is wrong, or both are right. Empty: there are none.
 std::vector<bool> find_copies_elsewhere(const NeighborLists& lists, const LabelIndex& labels, double duplicate_distance) {
   std::vector<bool> found;
@@ -84,6 +117,7 @@ Members find_members(const NeighborLists& lists, const LabelIndex& labels, const
   Members members;
   if (options.near_share > 0) {
     members.copies.of = find_copies(lists, labels);
+    if (options.duplicate_distance > 0) add_near_copies(lists, labels, options.duplicate_distance, members.copies.of);
     members.copies.elsewhere = find_copies_elsewhere(lists, labels, options.duplicate_distance);
     stats.copies_skipped = static_cast<std::size_t>(std::count(members.copies.elsewhere.begin(), members.copies.elsewhere.end(), true));
   }
@@ -390,9 +424,10 @@ void require_classes_for_batches(const LabelIndex& labels) {
                                     labels.classes(), labels.label(only)));
 }
 
-ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options) {
+ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options, const Rows* rows) {
   options.validate();
   if (options.near_share > 0) labels.require_size(lists.size(), "lists");
+  if (rows != nullptr) labels.require_size(rows->size(), "rows");
   require_classes_for_batches(labels);
   const auto begin = std::chrono::steady_clock::now();
   ClassBatches result;
@@ -400,7 +435,7 @@ ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels,
   const std::size_t groups = std::min(options.classes, members.classes.size());
   result.batch_items = groups * options.images_per_class;
   ClassGraph graph;
-  if (options.near_share > 0) graph = link_classes(lists, labels, members.copies, options);
+  if (options.near_share > 0) graph = link_classes(lists, labels, members.copies, options, rows, result.stats);
   std::vector<std::vector<std::uint32_t>> items(options.rounds);
   std::vector<BatchStats> stats(options.rounds);
   parallel_for(options.rounds, 1, options.threads, [&](std::size_t first, std::size_t last, unsigned) {

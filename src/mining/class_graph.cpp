@@ -1,11 +1,14 @@
 #include "mining/class_graph.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <memory>
 #include <utility>
 
 #include "smartmine/core/parallel.h"
+#include "smartmine/graph/neighbor_index.h"
 
 namespace smartmine {
 namespace {
@@ -41,12 +44,13 @@ class Counter {
         seen_by_(labels.size(), kNone),
         of_class_(labels.classes()) {}
 
-  Links count(std::uint32_t label_class) {
+  /// `blind` becomes the number of points that see no other class.
+  Links count(std::uint32_t label_class, std::size_t& blind) {
     std::size_t voters = 0;
     for (const std::uint32_t point : labels_.members(label_class)) {
       if (!copies_.stands_for_itself(point)) continue;
       ++voters;
-      if (!copies_.is_doubtful(point)) look(point, label_class);
+      if (!copies_.is_doubtful(point) && !look(point, label_class)) ++blind;
     }
     Links links;
     for (const std::uint32_t other : touched_) {
@@ -66,11 +70,16 @@ class Counter {
     std::uint32_t seeing = 0, seen = 0;
   };
 
-  void look(std::uint32_t point, std::uint32_t own) {
-    std::size_t found = 0;
+  /// Whether the point sees another class.
+  bool look(std::uint32_t point, std::uint32_t own) {
+    std::size_t found = 0, copies = 0;
     for (const std::uint32_t id : lists_.ids(point)) {
       const std::uint32_t other = labels_.class_of(id);
-      if (other == own || copies_.is_doubtful(id)) continue;
+      if (other == own) continue;
+      if (copies_.is_doubtful(id)) {
+        ++copies;
+        continue;
+      }
       Counts& counts = of_class_[other];
       if (counts.seen == 0) touched_.push_back(other);
       if (counts.last_seeing != point) ++counts.seeing;
@@ -80,6 +89,7 @@ class Counter {
       seen_by_[stand_in] = own;
       if (++found == negatives_) break;
     }
+    return found + copies > 0;
   }
 
   const NeighborLists& lists_;
@@ -104,11 +114,11 @@ ClassGraph both_ways(std::vector<Links> rows, unsigned threads) {
     for (std::size_t c = begin; c < end; ++c) {
       Links& links = rows[c];
       links.insert(links.end(), back[c].begin(), back[c].end());
-      std::sort(links.begin(), links.end(), [](const ClassLink& a, const ClassLink& b) { return a.other < b.other; });
+      std::stable_sort(links.begin(), links.end(), [](const ClassLink& a, const ClassLink& b) { return a.other < b.other; });
       std::size_t kept = 0;
       for (std::size_t i = 0; i < links.size(); ++i)
         if (kept > 0 && links[kept - 1].other == links[i].other)
-          links[kept - 1].weight += links[i].weight;  // of two: their order does not matter
+          links[kept - 1].weight += links[i].weight;
         else
           links[kept++] = links[i];
       links.resize(kept);
@@ -116,6 +126,39 @@ ClassGraph both_ways(std::vector<Links> rows, unsigned threads) {
     }
   });
   return ClassGraph(rows);
+}
+
+/// The means of the rows of each class, one after the other.
+std::vector<float> centres_of(const Rows& rows, const LabelIndex& labels, unsigned threads) {
+  std::vector<float> centres(labels.classes() * rows.dimension());
+  parallel_for(labels.classes(), 1, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+    std::vector<double> sum(rows.dimension());
+    for (std::size_t c = begin; c < end; ++c) {
+      std::fill(sum.begin(), sum.end(), 0.0);
+      const auto members = labels.members(static_cast<std::uint32_t>(c));
+      for (const std::uint32_t point : members)
+        for (std::size_t t = 0; t < sum.size(); ++t) sum[t] += static_cast<double>(rows[point][t]);
+      for (std::size_t t = 0; t < sum.size(); ++t)
+        centres[c * sum.size() + t] = static_cast<float>(sum[t] / static_cast<double>(members.size()));
+    }
+  });
+  return centres;
+}
+
+/// Links `wanted` to the classes of the nearest centres, the nearer the more, by as much as their lists are blind. They are classes larger
+/// than a list, so there are not many.
+void add_centres(const Rows& rows, const LabelIndex& labels, const std::vector<std::uint32_t>& wanted,
+                 const std::vector<std::size_t>& blind, unsigned threads, std::vector<Links>& links) {
+  const std::vector<float> centres = centres_of(rows, labels, threads);
+  const NeighborLists nearest =
+      lists_of_some(Rows(centres.data(), labels.classes(), rows.dimension()), wanted, std::min(kMostLinks, labels.classes() - 1), threads)
+          .lists;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const float weight = static_cast<float>(blind[wanted[i]]) / static_cast<float>(labels.class_size(wanted[i]));
+    const auto ids = nearest.ids(i);
+    for (std::size_t place = 0; place < ids.size(); ++place)
+      links[wanted[i]].push_back({ids[place], weight / static_cast<float>(1 + place)});
+  }
 }
 
 }  // namespace
@@ -128,14 +171,30 @@ ClassGraph::ClassGraph(const std::vector<Links>& rows) {
   }
 }
 
-ClassGraph link_classes(const NeighborLists& lists, const LabelIndex& labels, const Copies& copies, const BatchBuilderOptions& options) {
-  std::vector<Links> rows(labels.classes());
+ClassGraph link_classes(const NeighborLists& lists, const LabelIndex& labels, const Copies& copies, const BatchBuilderOptions& options,
+                        const Rows* rows, BatchStats& stats) {
+  std::vector<Links> links(labels.classes());
+  std::vector<std::size_t> blind(labels.classes(), 0);
   std::vector<std::unique_ptr<Counter>> counters(resolve_threads(options.threads));  // scratch space, a worker's own
   parallel_for(labels.classes(), 1, options.threads, [&](std::size_t begin, std::size_t end, unsigned worker) {
     if (!counters[worker]) counters[worker] = std::make_unique<Counter>(lists, labels, copies, options.negatives);
-    for (std::size_t c = begin; c < end; ++c) rows[c] = counters[worker]->count(static_cast<std::uint32_t>(c));
+    for (std::size_t c = begin; c < end; ++c) links[c] = counters[worker]->count(static_cast<std::uint32_t>(c), blind[c]);
   });
-  return both_ways(std::move(rows), options.threads);
+  std::vector<std::uint32_t> mostly_blind;
+  for (std::uint32_t c = 0; c < labels.classes(); ++c) {
+    stats.lists_without_negative += blind[c];
+    if (labels.class_size(c) > 1 && 2 * blind[c] > labels.class_size(c)) mostly_blind.push_back(c);
+  }
+  if (mostly_blind.empty()) return both_ways(std::move(links), options.threads);
+  const double share = 100.0 * static_cast<double>(stats.lists_without_negative) / static_cast<double>(labels.size());
+  stats.note =
+      fmt::format("{:.0f} % of the lists hold no point of another class, most of those of {} classes: {}", share, mostly_blind.size(),
+                  rows != nullptr ? "their centres are compared too" : "what is near them is drawn; longer lists or embeddings tell more");
+  if (rows != nullptr) {
+    stats.classes_by_centre = mostly_blind.size();
+    add_centres(*rows, labels, mostly_blind, blind, options.threads, links);
+  }
+  return both_ways(std::move(links), options.threads);
 }
 
 }  // namespace smartmine

@@ -47,6 +47,8 @@ class ClassGraph {
 /// neighbours of other classes, and points of the other that they have there. Either takes part with all its points or hardly counts: a
 /// point with a wrong label sees many strangers or is seen by many, but is one point in one of the counts, and one is taken off. Counts are
 /// shares of the class, and the links of both directions add up. Copies count as one; a point with a copy in another class says nothing.
-ClassGraph link_classes(const NeighborLists& lists, const LabelIndex& labels, const Copies& copies, const BatchBuilderOptions& options);
+/// Classes most of whose lists see no other class are also linked to those with the nearest centres, if there are rows.
+ClassGraph link_classes(const NeighborLists& lists, const LabelIndex& labels, const Copies& copies, const BatchBuilderOptions& options,
+                        const Rows* rows, BatchStats& stats);
 
 }  // namespace smartmine

@@ -182,6 +182,24 @@ TEST_F(MineBatches, SayTruthfullyWhoIsLeftOut) {
   EXPECT_EQ(std::set<std::int64_t>(items.begin(), items.end()).size(), kRows);
 }
 
+TEST_F(MineBatches, WarnWhereListsHoldNoOtherClass) {
+  std::vector<float> rows = clustered_rows(kRows, 8);
+  for (std::size_t i = 0; i < kRows; ++i) {
+    labels_[i] = static_cast<std::int64_t>(i % 4);
+    rows[8 * i] += 100.0F * static_cast<float>(i % 4);
+  }
+  write_matrix(folder_ / "x.npy", rows, kRows, 8);
+  write_int64(folder_ / "y.npy", labels_);
+  const Outcome outcome = run({"--batches", "--classes", "2", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("100 % of the lists hold no point of another class, most of those of 4 classes: their centres"));
+  const json told = json::parse(outcome.out);
+  EXPECT_EQ(told["classes_by_centre"], 4);
+  EXPECT_EQ(told["lists_without_negative"], kRows);
+  EXPECT_GT(told["near_share"], 0.9);
+  EXPECT_THAT(told["note"].get<std::string>(), HasSubstr("their centres are compared too"));
+}
+
 TEST_F(MineBatches, SayWhatTheyAreInATable) {
   const Outcome outcome = run({"--batches"});
   EXPECT_EQ(outcome.status, 0);

@@ -203,6 +203,77 @@ TEST(BatchBuilder, CountsClassesOfNothingButCopiesApartFromPointsThatAreAlone) {
   EXPECT_EQ(std::set<std::uint32_t>(batches.items.begin(), batches.items.end()).size(), 24U);
 }
 
+TEST(BatchBuilder, BringsOneOfManyNearCopiesPerRound) {
+  // Two thirds of each class are nearly one picture.
+  Families made(0);
+  constexpr std::size_t kEach = Families::kEach, kSize = Families::kDimension;
+  for (std::size_t i = 0; i < made.labels.size(); ++i)
+    if (i % kEach < 20)
+      for (std::size_t t = 0; t < kSize; ++t)
+        made.values[i * kSize + t] = made.values[i / kEach * kEach * kSize + t] + (t == i % kEach % 16 ? 0.01F : 0.0F);
+  made.lists = ExactKnn({.neighbors = 60, .threads = 1}).neighbors(Rows(made.values.data(), made.labels.size(), kSize)).lists;
+  const LabelIndex labels(made.labels);
+  EXPECT_EQ(build_batches(made.lists, labels, {.classes = 10}).stats.copies_left_out, Families::kClasses * 3U) << "those that are the same";
+  const ClassBatches batches = build_batches(made.lists, labels, {.classes = 10, .duplicate_distance = 0.01});
+  EXPECT_EQ(batches.stats.copies_left_out, Families::kClasses * 19U);
+  EXPECT_EQ(batches.stats.only_copies, 0U);
+  EXPECT_GT(made.purity(batches, 4), 0.9);
+  for (std::size_t b = 0; b < batches.batches(); ++b)
+    for (std::size_t group = 0; group < batches.batch_items; group += 4) {
+      std::set<std::uint32_t> copies;
+      for (const std::uint32_t item : batches.batch(b).subspan(group, 4))
+        if (item % kEach < 20) copies.insert(item);
+      ASSERT_LE(copies.size(), 1U) << "batch " << b;
+    }
+}
+
+TEST(BatchBuilder, KeepsAClassThatOnlyLiesCloseTogether) {
+  Pairs made(6, 5);
+  for (std::size_t i = 0; i < 20; ++i) made.values[i] = 1 + 0.001F * static_cast<float>(i);  // class 0
+  made.lists = ExactKnn({.neighbors = 20, .threads = 1}).neighbors(Rows(made.values.data(), 30, 4)).lists;
+  const ClassBatches batches =
+      build_batches(made.lists, LabelIndex(made.labels), {.classes = 3, .images_per_class = 2, .duplicate_distance = 0.01});
+  EXPECT_EQ(batches.stats.only_copies, 0U);
+  EXPECT_EQ(std::set<std::uint32_t>(batches.items.begin(), batches.items.end()).size(), 30U);
+}
+
+TEST(BatchBuilder, ComparesCentresWhereListsHoldNoOtherClass) {
+  // Classes of 60, far enough from each other that lists of twenty hold nothing else; two each are neighbours.
+  constexpr std::size_t kClasses = 12, kEach = 60;
+  std::vector<float> values;
+  std::vector<std::int64_t> of;
+  Random random(11);
+  for (std::size_t i = 0; i < kClasses * kEach; ++i) {
+    const std::size_t c = i / kEach;
+    for (std::size_t t = 0; t < 3; ++t)
+      values.push_back(static_cast<float>((t == 0 ? 300.0 * static_cast<double>(c / 2) + (c % 2 == 0 ? 0 : 30) : 0) + random.normal()));
+    of.push_back(static_cast<std::int64_t>(c * 7 % kClasses));
+  }
+  const Rows rows(values.data(), of.size(), 3);
+  const NeighborLists lists = ExactKnn({.neighbors = 20, .threads = 1}).neighbors(rows).lists;
+  const LabelIndex labels(of);
+  const auto made = [&](const Rows* given, unsigned threads) {
+    return build_batches(lists, labels, {.classes = 2, .threads = threads}, given);
+  };
+  const auto together = [&](const ClassBatches& batches) {
+    std::size_t count = 0;
+    for (std::size_t b = 0; b < batches.batches(); ++b) count += batches.batch(b)[0] / kEach / 2 == batches.batch(b)[4] / kEach / 2;
+    return count;
+  };
+  const ClassBatches by_centre = made(&rows, 1), drawn = made(nullptr, 1);
+  EXPECT_EQ(together(by_centre), by_centre.batches());
+  EXPECT_LT(2 * together(drawn), drawn.batches());
+  EXPECT_EQ(drawn.stats.near_groups, 0U);
+  EXPECT_EQ(by_centre.stats.classes_by_centre, kClasses);
+  EXPECT_EQ(by_centre.stats.lists_without_negative, of.size());
+  EXPECT_EQ(by_centre.stats.note,
+            "100 % of the lists hold no point of another class, most of those of 12 classes: their centres are compared too");
+  EXPECT_THAT(drawn.stats.note, HasSubstr("what is near them is drawn; longer lists or embeddings tell more"));
+  EXPECT_EQ(made(&rows, 4).items, by_centre.items);
+  const Pairs near(20, 10);
+  EXPECT_EQ(build_batches(near.lists, LabelIndex(near.labels), {}).stats.note, "");
+}
+
 TEST(BatchBuilder, FindsCopiesOfAClassThroughThoseOfAnother) {
   // Twelve copies of class 0 come first in all lists of ten, then three of class 1 that no list has.
   Pairs made(4, 15);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "smartmine/core/rows.h"
@@ -18,7 +19,7 @@ struct BatchBuilderOptions {
   double near_share = 1;          ///< Of a batch's classes behind the first, those chosen by the lists; the others are drawn. From 0 to 1.
   std::size_t rounds = 1;         ///< How often every point comes round. At least 1.
   std::size_t negatives = 16;     ///< Nearest points of other classes that a point is asked for. At least 1.
-  double duplicate_distance = 0;  ///< Points of two classes nearer (squared) than this, or at 0, are copies. At least 0.
+  double duplicate_distance = 0;  ///< Points nearer (squared) than this, or at 0, are copies. At least 0.
   std::uint64_t seed = 1;
   unsigned threads = 0;  ///< 0: all cores. Rounds are made side by side; never changes the result.
   /// Throws InvalidArgument naming the field, its value and the allowed range.
@@ -28,14 +29,17 @@ struct BatchBuilderOptions {
 /// What batches came to, all rounds together.
 struct BatchStats {
   std::size_t batches = 0;
-  std::size_t groups = 0;           ///< Images of one class that go together.
-  std::size_t near_groups = 0;      ///< Of these, chosen by the lists.
-  std::size_t random_groups = 0;    ///< Drawn, because they were to be or nothing near was left.
-  std::size_t repeated = 0;         ///< Points that come once more than the others, to fill groups and batches.
-  std::size_t copies_skipped = 0;   ///< Points with a copy in another class, which say nothing of who is near.
-  std::size_t copies_left_out = 0;  ///< Points that were left out of a round, for a copy of the same class came.
-  std::size_t alone = 0;            ///< Points that never come, for there is no other image of their class ...
-  std::size_t only_copies = 0;      ///< ... or for all others of it are their copies, and so no positives.
+  std::size_t groups = 0;                  ///< Images of one class that go together.
+  std::size_t near_groups = 0;             ///< Of these, chosen by the lists.
+  std::size_t random_groups = 0;           ///< Drawn, because they were to be or nothing near was left.
+  std::size_t repeated = 0;                ///< Points that come once more than the others, to fill groups and batches.
+  std::size_t copies_skipped = 0;          ///< Points with a copy in another class, which say nothing of who is near.
+  std::size_t copies_left_out = 0;         ///< Points that were left out of a round, for a copy of the same class came.
+  std::size_t alone = 0;                   ///< Points that never come, for there is no other image of their class ...
+  std::size_t only_copies = 0;             ///< ... or for all others of it are their copies, and so no positives.
+  std::size_t lists_without_negative = 0;  ///< Lists that name no point of another class, and so say nothing of who is near.
+  std::size_t classes_by_centre = 0;       ///< Classes most of whose lists are such: their centres were compared too.
+  std::string note = {};                   ///< A sentence on it if there are such classes.
   double seconds = 0;
 
   /// Share of the groups behind the first of each batch that the lists chose.
@@ -58,11 +62,13 @@ struct ClassBatches {
 /// divided at random into groups; a batch begins with a group and takes in, again and again, one of the class that is nearest to those it
 /// has. A batch has at least two classes. It has one group of a class, or, of a class so large that this could not come out even, as many
 /// as its share asks for; where a class is larger than all others together, groups of the others come again beside it. Of copies of a point
-/// in its own class (distance 0) one comes per round; points alone in their class, or with none but their copies, never come. Where this
+/// in its own class one comes per round; points alone in their class, or with none but their copies, never come. Where this
 /// leaves fewer than two classes, as of an embedding that has collapsed, copies are points like others. The last batch of a round is filled
-/// with groups that have come already. The same seed gives the same batches. Lists are not looked at if `near_share` is 0. Throws
-/// InvalidArgument for bad options, lists of other points, or labels that `require_classes_for_batches` refuses.
-ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options);
+/// with groups that have come already. Of classes so large that most of their lists hold no other class, the centres (means of `rows`) are
+/// compared too; without rows their batches are drawn. The same seed gives the same batches. Lists are not looked at if `near_share` is 0.
+/// Throws InvalidArgument for bad options, lists of other points, or labels that `require_classes_for_batches` refuses.
+ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options,
+                           const Rows* rows = nullptr);
 
 /// Throws InvalidArgument unless two classes have two points: no batch could have a positive and a negative.
 void require_classes_for_batches(const LabelIndex& labels);
