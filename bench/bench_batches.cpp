@@ -1,11 +1,15 @@
-// What making batches of near classes costs: lists of made-up points, classes of every size. bench_batches [POINTS] [THREADS]
+// Batches of near classes: whom they bring together where labels are wrong, and what making them costs, of made-up lists and classes of
+// every size. bench_batches [POINTS] [THREADS]; 0 points: no costs.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <ctime>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "smartmine/core/random.h"
+#include "smartmine/graph/exact_knn.h"
 #include "smartmine/mining/batch_builder.h"
 
 namespace {
@@ -27,6 +31,54 @@ smartmine::NeighborLists made_lists(std::size_t points, std::size_t each, std::s
   return lists;
 }
 
+/// 100 classes of 60 in ten families, unit vectors. A batch of ten classes may be a family.
+void print_families(double wrong, unsigned threads) {
+  constexpr std::size_t kClasses = 100, kEach = 60, kFamilies = 10, kDimension = 64, kImages = 4;
+  smartmine::Random random(1);
+  std::vector<double> families(kFamilies * kDimension), centres;
+  for (double& value : families) value = random.normal();
+  for (std::size_t c = 0; c < kClasses; ++c)
+    for (std::size_t t = 0; t < kDimension; ++t) centres.push_back(families[c % kFamilies * kDimension + t] + 0.6 * random.normal());
+  std::vector<float> values(kClasses * kEach * kDimension);
+  std::vector<std::int64_t> labels, truth;
+  for (std::size_t i = 0; i < kClasses * kEach; ++i) {
+    double length = 0;
+    for (std::size_t t = 0; t < kDimension; ++t) {
+      const double value = centres[i / kEach * kDimension + t] + 0.5 * random.normal();
+      values[i * kDimension + t] = static_cast<float>(value);
+      length += value * value;
+    }
+    for (std::size_t t = 0; t < kDimension; ++t) values[i * kDimension + t] /= static_cast<float>(std::sqrt(length));
+    truth.push_back(static_cast<std::int64_t>(i / kEach));
+    labels.push_back(random.uniform() < wrong ? static_cast<std::int64_t>(random.below(kClasses)) : truth.back());
+  }
+  const smartmine::Rows rows(values.data(), labels.size(), kDimension);
+  const auto lists = smartmine::ExactKnn({.neighbors = 100, .threads = threads}).neighbors(rows).lists;
+  fmt::print("| {} % |", 100 * wrong);
+  for (const double near : {1.0, 0.0}) {
+    const auto made =
+        smartmine::build_batches(lists, smartmine::LabelIndex(labels),
+                                 {.classes = kFamilies, .images_per_class = kImages, .near_share = near, .rounds = 4, .threads = threads});
+    double pairs = 0, alike = 0, strangers = 0, at_home = 0;
+    for (std::size_t b = 0; b < made.batches(); ++b) {
+      const auto batch = made.batch(b);
+      std::set<std::int64_t> classes;
+      for (const std::uint32_t item : batch) classes.insert(labels[item]);
+      for (const auto first : classes)
+        for (const auto second : classes) {
+          pairs += first < second ? 1 : 0;
+          alike += first < second && first % kFamilies == second % kFamilies ? 1 : 0;
+        }
+      for (const std::uint32_t item : batch) {
+        strangers += labels[item] != truth[item] ? 1 : 0;
+        at_home += labels[item] != truth[item] && classes.contains(truth[item]) ? 1 : 0;
+      }
+    }
+    fmt::print(" {:.0f} % | {} |", 100 * alike / pairs, strangers == 0 ? "" : fmt::format("{:.0f} %", 100 * at_home / strangers));
+  }
+  fmt::print("\n");
+}
+
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 }  // namespace
@@ -34,6 +86,12 @@ double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC
 int main(int count, char** arguments) {
   const std::size_t points = count > 1 ? std::stoul(arguments[1]) : 1'000'000;
   const auto threads = static_cast<unsigned>(count > 2 ? std::stoul(arguments[2]) : 2);
+  fmt::print(
+      "100 classes of 60 in ten families; batches of 10 classes\n| wrong labels | pairs of classes of one family | wrong labels beside "
+      "their "
+      "true class | drawn: pairs | wrong labels |\n|---|---|---|---|---|\n");
+  for (const double wrong : {0.0, 0.02, 0.05, 0.1}) print_families(wrong, threads);
+  if (points == 0) return 0;
   // An epoch shows every image once in training and once for the lists; 5,000 per second is GoogLeNet on an H200, 2,850 the small network
   // on two cores.
   constexpr double kImagesPerSecond = 5000;

@@ -185,8 +185,7 @@ Inputs read_inputs(const MineArguments& arguments) {
     require_labels_for(lists->size(), arguments.ids, values, arguments.labels);
   }
   double index_seconds = 0;
-  Inputs inputs{
-      .labels = index_labels(values, arguments, index_seconds), .embeddings = std::move(embeddings), .lists = std::move(lists)};
+  Inputs inputs{.labels = index_labels(values, arguments, index_seconds), .embeddings = std::move(embeddings), .lists = std::move(lists)};
   inputs.index_seconds = index_seconds;
   inputs.read_seconds = seconds_since(begin) - index_seconds;
   return inputs;
@@ -253,19 +252,24 @@ void run_batches(const MineArguments& arguments, Inputs& inputs) {
   options.threads = arguments.neighbors.options.threads;
   BatchRun run;
   run.classes = inputs.labels.classes();
-  run.made = build_batches(lists.neighbors.lists, inputs.labels, options);
+  run.made = build_batches(lists.neighbors.lists, inputs.labels, options, inputs.rows());
   run.selection_seconds = inputs.index_seconds + run.made.stats.seconds;
-  if (const Rows* rows = inputs.rows()) run.survey = survey_batches(run.made, *rows, inputs.labels);
+  run.survey = survey_batches(run.made, inputs.labels, inputs.rows());
+  for (const ClassPair& pair : run.survey.pairs)
+    run.together.push_back({inputs.labels.label(pair.first), inputs.labels.label(pair.second), pair.batches});
+  stop_if_interrupted();
   lists.neighbors.stats.peak_memory_bytes = peak_memory_bytes();
   display.finish();
   const double write_seconds = write_files(arguments, lists.neighbors, [&](OutputFile& file) { write(file, run.made); });
 
   std::vector<std::string> sentences = warnings(lists.neighbors);
   if (!misfit.empty()) sentences.push_back("warning: " + misfit);
+  if (!run.made.stats.note.empty()) sentences.push_back("warning: " + run.made.stats.note);
   for (const std::string& sentence : sentences) warn(sentence);
   if (arguments.json) {
     nlohmann::ordered_json json = lists_json(lists);
     add_to(json, run);
+    if (!run.made.stats.note.empty()) json["note"] = run.made.stats.note;
     if (!misfit.empty()) json["note"] = misfit;
     json["read_seconds"] = inputs.read_seconds + lists.neighbors.read_graph_seconds;
     json["write_seconds"] = write_seconds;

@@ -59,8 +59,8 @@ void write(OutputFile& file, const ClassBatches& made) {
 void add_to(nlohmann::ordered_json& json, const BatchRun& run) {
   const BatchStats& stats = run.made.stats;
   json["list_stage_seconds"] = json["stage_seconds"];
-  json["stage_seconds"] = {{"lists", json["seconds"]}, {"selection", run.selection_seconds}};
-  json["seconds"] = json["seconds"].get<double>() + run.selection_seconds;
+  json["stage_seconds"] = {{"lists", json["seconds"]}, {"selection", run.selection_seconds}, {"survey", run.survey.seconds}};
+  json["seconds"] = json["seconds"].get<double>() + run.selection_seconds + run.survey.seconds;
   json["classes"] = run.classes;
   json["batches"] = stats.batches;
   json["batch_size"] = run.made.batch_items;
@@ -73,11 +73,16 @@ void add_to(nlohmann::ordered_json& json, const BatchRun& run) {
   json["copies_left_out"] = stats.copies_left_out;
   json["alone"] = stats.alone;
   json["only_copies"] = stats.only_copies;
-  for (const char* name : {"batch_error", "nearest_positive_distance", "nearest_negative_distance"}) json[name] = nullptr;
-  if (!run.survey) return;
-  json["batch_error"] = run.survey->error;
-  json["nearest_positive_distance"] = run.survey->positive_distance;
-  json["nearest_negative_distance"] = run.survey->negative_distance;
+  json["lists_without_negative"] = stats.lists_without_negative;
+  json["classes_by_centre"] = stats.classes_by_centre;
+  const auto if_measured = [&](double value) { return run.survey.points > 0 ? nlohmann::ordered_json(value) : nullptr; };
+  json["batch_error"] = if_measured(run.survey.error);
+  json["nearest_positive_distance"] = if_measured(run.survey.positive_distance);
+  json["nearest_negative_distance"] = if_measured(run.survey.negative_distance);
+  json["looked_at"] = run.survey.batches;
+  json["together"] = nlohmann::ordered_json::array();
+  for (const BatchRun::Together& each : run.together)
+    json["together"].push_back({{"first", each.first}, {"second", each.second}, {"batches", each.batches}});
 }
 
 std::string to_table(const BatchRun& run) {
@@ -91,14 +96,18 @@ std::string to_table(const BatchRun& run) {
                fmt::format("{}, {:.1f} % of those behind the first chosen by the lists", stats.groups, 100.0 * stats.near_share()));
   table += row("come once more", fmt::format("{} points, to fill groups and batches", stats.repeated));
   if (stats.copies_left_out + stats.copies_skipped > 0)
-    table += row("copies", fmt::format("{} left out of a round, {} got no vote", stats.copies_left_out, stats.copies_skipped));
+    table += row("copies",
+                 fmt::format("{} left out of a round, {} under two labels without a say", stats.copies_left_out, stats.copies_skipped));
   table += row("selection seconds", fmt::format("{:.3f}", run.selection_seconds));
-  if (run.survey) {
+  if (run.survey.points > 0) {
     table += row("nearest of the batch", fmt::format("of another class for {:.1f} % of points ({} batches looked at)",
-                                                     100.0 * run.survey->error, run.survey->batches));
+                                                     100.0 * run.survey.error, run.survey.batches));
     table += row("squared distances", fmt::format("{:.3g} to the nearest of the class, {:.3g} to the nearest other",
-                                                  run.survey->positive_distance, run.survey->negative_distance));
+                                                  run.survey.positive_distance, run.survey.negative_distance));
   }
+  for (std::size_t i = 0; i < run.together.size(); ++i)
+    table += row(i == 0 ? "often together" : "", fmt::format("labels {} and {}, in {} of {} batches", run.together[i].first,
+                                                             run.together[i].second, run.together[i].batches, run.survey.batches));
   return table;
 }
 

@@ -32,7 +32,13 @@ void read_given(BatchArguments& arguments, const CLI::App& command);
 /// Lists, the batches made of them, and what both cost.
 struct BatchRun {
   ClassBatches made;
-  std::optional<BatchSurvey> survey;  ///< Where there are embeddings to measure.
+  /// Two labels, and how many of the batches that were looked at hold both.
+  struct Together {
+    std::int64_t first = 0, second = 0;
+    std::size_t batches = 0;
+  };
+  BatchSurvey survey;
+  std::vector<Together> together;
   std::size_t classes = 0;
   double selection_seconds = 0;  ///< Indexing the labels and making the batches.
 };

@@ -49,9 +49,9 @@ std::string mined_summary(std::span<const EpochRecord> log) {
   if (mining.extended_anchors > 0) length += fmt::format(", up to {} for {} images", mining.extended_neighbors, mining.extended_anchors);
   text += row("lists", fmt::format("{}; by {}", length, index_of(*last->lists)));
   if (all > 0)
-    text += row("time of these", fmt::format("{:.2g} % of an epoch without its evaluation; {}selecting {:.2g} %", 100 * lists / all,
-                                             longer > 0 ? fmt::format("longer ones {:.2g} %; ", 100 * longer / all) : "",
-                                             100 * selection / all));
+    text += row("time of these",
+                fmt::format("{:.2g} % of an epoch without its evaluation; {}selecting {:.2g} %", 100 * lists / all,
+                            longer > 0 ? fmt::format("longer ones {:.2g} %; ", 100 * longer / all) : "", 100 * selection / all));
   return text + "\n";
 }
 

@@ -127,9 +127,9 @@ nb::tuple search_kappa(const SharedLists& lists, const SharedLabels& labels, con
   return nb::make_tuple(found.kappa, found.mined_share);
 }
 
-nb::tuple make_batches(const SharedLists& lists, const SharedLabels& labels, std::size_t classes, std::size_t images_per_class,
-                       double near_share, std::size_t rounds, std::size_t negatives, double duplicate_distance, std::uint64_t seed,
-                       unsigned threads) {
+nb::tuple make_batches(const SharedLists& lists, const SharedLabels& labels, const std::optional<FloatMatrix>& matrix, std::size_t classes,
+                       std::size_t images_per_class, double near_share, std::size_t rounds, std::size_t negatives,
+                       double duplicate_distance, std::uint64_t seed, unsigned threads) {
   const BatchBuilderOptions options{.classes = classes,
                                     .images_per_class = images_per_class,
                                     .near_share = near_share,
@@ -138,8 +138,14 @@ nb::tuple make_batches(const SharedLists& lists, const SharedLabels& labels, std
                                     .duplicate_distance = duplicate_distance,
                                     .seed = seed,
                                     .threads = threads};
-  const ClassBatches batches =
-      run_released(nb::none(), [&](const Progress&) { return build_batches(*lists.lists, labels.index, options); });
+  std::optional<Rows> rows;
+  if (matrix) rows = rows_of(*matrix);
+  BatchSurvey survey;
+  const ClassBatches batches = run_released(nb::none(), [&](const Progress&) {
+    ClassBatches made = build_batches(*lists.lists, labels.index, options, rows ? &*rows : nullptr);
+    survey = survey_batches(made, labels.index, rows ? &*rows : nullptr);
+    return made;
+  });
   std::vector<std::int64_t> items(batches.items.begin(), batches.items.end());
   const std::size_t count = items.size();
   nb::dict told;
@@ -153,6 +159,23 @@ nb::tuple make_batches(const SharedLists& lists, const SharedLabels& labels, std
   told["copies_left_out"] = batches.stats.copies_left_out;
   told["alone"] = batches.stats.alone;
   told["only_copies"] = batches.stats.only_copies;
+  told["lists_without_negative"] = batches.stats.lists_without_negative;
+  told["classes_by_centre"] = batches.stats.classes_by_centre;
+  if (!batches.stats.note.empty()) told["note"] = batches.stats.note;
+  const auto if_measured = [&](double value) -> nb::object { return survey.points > 0 ? nb::cast(value) : nb::none(); };
+  told["batch_error"] = if_measured(survey.error);
+  told["nearest_positive_distance"] = if_measured(survey.positive_distance);
+  told["nearest_negative_distance"] = if_measured(survey.negative_distance);
+  told["looked_at"] = survey.batches;
+  nb::list together;
+  for (const ClassPair& pair : survey.pairs) {
+    nb::dict each;
+    each["first"] = labels.index.label(pair.first);
+    each["second"] = labels.index.label(pair.second);
+    each["batches"] = pair.batches;
+    together.append(each);
+  }
+  told["together"] = together;
   told["batch_seconds"] = batches.stats.seconds;
   return nb::make_tuple(python::to_numpy<1>(std::move(items), {count}), batches.batch_items, told);
 }
@@ -213,9 +236,9 @@ void bind_mining(nb::module_& module) {
       "check_miner_options", [](const nb::dict& given) { options_of(given).validate(); }, nb::arg("options"));
   module.def("find_kappa", &search_kappa, nb::arg("lists"), nb::arg("labels"), nb::arg("options"), nb::arg("progress").none());
   module.attr("HARDLY_MINED") = kHardlyMined;
-  module.def("build_batches", &make_batches, nb::arg("lists"), nb::arg("labels"), nb::arg("classes"), nb::arg("images_per_class"),
-             nb::arg("near_share"), nb::arg("rounds"), nb::arg("negatives"), nb::arg("duplicate_distance"), nb::arg("seed"),
-             nb::arg("threads"));
+  module.def("build_batches", &make_batches, nb::arg("lists"), nb::arg("labels"), nb::arg("rows").none(), nb::arg("classes"),
+             nb::arg("images_per_class"), nb::arg("near_share"), nb::arg("rounds"), nb::arg("negatives"), nb::arg("duplicate_distance"),
+             nb::arg("seed"), nb::arg("threads"));
   module.def("random_triplets", &random_triplets, nb::arg("labels"), nb::arg("count"), nb::arg("seed"), nb::arg("threads"));
   module.def("violating_share", &violating, nb::arg("triplets"), nb::arg("rows"), nb::arg("margin"));
 }

@@ -67,14 +67,14 @@ class BatchBuilder:
     ) -> Batches:
         """Batches of all rows of `x`. `lists`: ids and squared distances of neighbours computed elsewhere; `x` may be None then."""
         seed = (self._seed + self.epoch) % 2**64 if seed is None else _numbers.seed(seed)
+        rows = None if x is None else matrix(x)
         if lists is not None:
             found = given_lists(lists)
             if x is not None and len(found.ids) != len(x):
                 raise InvalidArgument(f"lists has {len(found.ids)} rows; there are {len(x)} embeddings")
             classes = _core.LabelIndex(class_labels(labels, len(found.ids)))
             stats: Stats = {"index": "given", "seconds": 0.0, "stage_seconds": {}, "size": len(found.ids), "note": ""}
-        elif x is not None:
-            rows = matrix(x)
+        elif rows is not None:
             classes = _core.LabelIndex(class_labels(labels, len(rows)))
             _numbers.neighbors(self.index.options["k"], len(rows), "neighbors")
             stats = self.index.update(rows, seed=seed, progress=progress).stats
@@ -84,6 +84,7 @@ class BatchBuilder:
         items, length, told = _core.build_batches(
             found,
             classes,
+            rows,
             self._classes,
             self._images,
             self._near_share,

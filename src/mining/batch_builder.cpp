@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <queue>
 #include <span>
 
+#include "mining/class_graph.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
 #include "smartmine/core/random.h"
@@ -19,6 +19,8 @@ namespace {
 
 enum Purpose : std::uint64_t { kGroups = 0x6261, kOrder, kDraw };
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+bool is_copy(float distance, double duplicate_distance) { return !(distance > 0) || static_cast<double>(distance) < duplicate_distance; }
 
 /// Of every point the lowest id among its copies of the same class; empty: no point has a copy. Copies of a copy are copies, be it of
 /// another class: a short list may be full of those.
@@ -51,6 +53,54 @@ std::vector<std::uint32_t> find_copies(const NeighborLists& lists, const LabelIn
   return copy_of;
 }
 
+/// Adds those that are only nearly copies: of points of a class nearer than `distance` to a lower id that stands for itself, that id stands
+/// for them. So no chain of neighbours becomes one point. A class that would be one point keeps all but its true copies: it may just lie
+/// close together.
+void add_near_copies(const NeighborLists& lists, const LabelIndex& labels, double distance, std::vector<std::uint32_t>& copy_of) {
+  if (copy_of.empty()) {
+    copy_of.resize(lists.size());
+    std::iota(copy_of.begin(), copy_of.end(), 0U);
+  }
+  const std::vector<std::uint32_t> exact = copy_of;
+  const auto near = [&](std::uint32_t point, const auto& visit) {
+    const auto ids = lists.ids(point);
+    for (std::size_t j = 0; j < ids.size() && is_copy(lists.distances(point)[j], distance); ++j)
+      if (labels.class_of(ids[j]) == labels.class_of(point) && copy_of[ids[j]] == ids[j]) visit(ids[j]);
+  };
+  for (std::uint32_t c = 0; c < labels.classes(); ++c) {
+    std::size_t left = 0;
+    for (const std::uint32_t point : labels.members(c)) {
+      if (copy_of[point] == point)
+        near(point, [&](std::uint32_t other) {
+          if (other < point) copy_of[point] = other;
+        });
+      if (copy_of[point] == point)
+        near(point, [&](std::uint32_t other) {
+          if (other > point) copy_of[other] = point;
+        });
+      copy_of[point] = copy_of[copy_of[point]];  // a true copy of one that has become a copy
+      left += copy_of[point] == point ? 1 : 0;
+    }
+    if (left > 1) continue;
+    for (const std::uint32_t point : labels.members(c)) copy_of[point] = exact[point];
+  }
+}
+
+/// Points with a copy in another class: one of the labels is wrong, or both are right. Empty: there are none.
+std::vector<bool> find_copies_elsewhere(const NeighborLists& lists, const LabelIndex& labels, double duplicate_distance) {
+  std::vector<bool> found;
+  for (std::uint32_t point = 0; point < lists.size(); ++point) {
+    const auto ids = lists.ids(point);
+    const auto distances = lists.distances(point);
+    for (std::size_t j = 0; j < ids.size() && is_copy(distances[j], duplicate_distance); ++j) {
+      if (labels.class_of(ids[j]) == labels.class_of(point)) continue;
+      found.resize(lists.size());
+      found[point] = found[ids[j]] = true;
+    }
+  }
+  return found;
+}
+
 /// Distinct points of a class.
 std::size_t distinct(std::span<const std::uint32_t> members, const std::vector<std::uint32_t>& copy_of) {
   if (copy_of.empty()) return members.size();
@@ -60,20 +110,25 @@ std::size_t distinct(std::span<const std::uint32_t> members, const std::vector<s
 /// Who takes part.
 struct Members {
   std::vector<std::uint32_t> classes;  // that can give a pair
-  std::vector<std::uint32_t> copy_of;  // as find_copies has it
+  Copies copies;
 };
 
 Members find_members(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options, BatchStats& stats) {
   Members members;
-  if (options.near_share > 0) members.copy_of = find_copies(lists, labels);
+  if (options.near_share > 0) {
+    members.copies.of = find_copies(lists, labels);
+    if (options.duplicate_distance > 0) add_near_copies(lists, labels, options.duplicate_distance, members.copies.of);
+    members.copies.elsewhere = find_copies_elsewhere(lists, labels, options.duplicate_distance);
+    stats.copies_skipped = static_cast<std::size_t>(std::count(members.copies.elsewhere.begin(), members.copies.elsewhere.end(), true));
+  }
   const auto look = [&] {
     members.classes.clear();
     for (std::uint32_t c = 0; c < labels.classes(); ++c)
-      if (distinct(labels.members(c), members.copy_of) > 1) members.classes.push_back(c);
+      if (distinct(labels.members(c), members.copies.of) > 1) members.classes.push_back(c);
   };
   look();
-  if (members.classes.size() < 2 && !members.copy_of.empty()) {  // an embedding that has collapsed: nothing can be told apart
-    members.copy_of.clear();
+  if (members.classes.size() < 2 && !members.copies.of.empty()) {  // an embedding that has collapsed: nothing can be told apart
+    members.copies.of.clear();
     look();
   }
   std::size_t coming = 0;
@@ -92,16 +147,15 @@ struct Group {
 /// Every point once, in groups in a random order.
 struct Round {
   std::vector<Group> groups;
-  std::vector<std::uint32_t> members;   // of the groups, `images_per_class` each
-  std::vector<std::uint32_t> group_of;  // by point; kNone: it does not come
+  std::vector<std::uint32_t> members;                // of the groups, `images_per_class` each
+  std::vector<std::vector<std::uint32_t>> of_class;  // the groups of each class, in their order
 };
 
 Round divide(const LabelIndex& labels, const Members& members, const BatchBuilderOptions& options, std::size_t number, BatchStats& stats) {
   Round round;
   const std::size_t size = options.images_per_class;
   const std::uint64_t seed = options.seed ^ (number * 0x9e3779b97f4a7c15ULL);
-  round.group_of.resize(labels.size(), kNone);
-  std::vector<bool> came(members.copy_of.empty() ? 0 : labels.size());
+  std::vector<bool> came(members.copies.of.empty() ? 0 : labels.size());
   std::vector<std::uint32_t> points;
   for (const std::uint32_t c : members.classes) {
     const auto all = labels.members(c);
@@ -110,8 +164,8 @@ Round divide(const LabelIndex& labels, const Members& members, const BatchBuilde
     shuffle(points, random);
     if (!came.empty())
       std::erase_if(points, [&](std::uint32_t point) {
-        const bool again = came[members.copy_of[point]];
-        came[members.copy_of[point]] = true;
+        const bool again = came[members.copies.of[point]];
+        came[members.copies.of[point]] = true;
         stats.copies_left_out += again ? 1 : 0;
         return again;
       });
@@ -126,17 +180,17 @@ Round divide(const LabelIndex& labels, const Members& members, const BatchBuilde
   }
   Random random(seed, kOrder);
   shuffle(round.groups, random);
-  for (std::uint32_t g = 0; g < round.groups.size(); ++g)
-    for (std::size_t i = 0; i < size; ++i) round.group_of[round.members[round.groups[g].begin + i]] = g;
+  round.of_class.resize(labels.classes());
+  for (std::uint32_t g = 0; g < round.groups.size(); ++g) round.of_class[round.groups[g].label_class].push_back(g);
   return round;
 }
 
 /// Makes the batches of one round, one after the other.
 class Maker {
  public:
-  Maker(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options, const Round& round, std::size_t groups,
+  Maker(const ClassGraph& graph, const LabelIndex& labels, const BatchBuilderOptions& options, const Round& round, std::size_t groups,
         std::uint64_t seed, BatchStats& stats)
-      : lists_(lists),
+      : graph_(graph),
         labels_(labels),
         options_(options),
         round_(round),
@@ -144,16 +198,13 @@ class Maker {
         random_(seed, kDraw),
         stats_(stats),
         used_(round.groups.size(), false),
-        votes_(round.groups.size(), 0.0F),
-        best_(options.near_share > 0 ? labels.size() : 0, 0.0F),
-        room_(labels.classes(), 1),
-        batch_of_class_(labels.classes(), 0),
-        count_of_class_(labels.classes(), 0) {
-    std::vector<std::size_t> counts(labels.classes(), 0);
-    for (const Group& group : round.groups) ++counts[group.label_class];
-    for (std::size_t c = 0; c < counts.size(); ++c)
-      room_[c] =
-          static_cast<std::uint32_t>(std::max<std::size_t>(1, (counts[c] * wanted_ + round.groups.size() - 1) / round.groups.size()));
+        of_class_(labels.classes()) {
+    for (std::uint32_t c = 0; c < of_class_.size(); ++c) {
+      if (round.of_class[c].empty()) continue;
+      coming_.push_back(c);
+      const std::size_t fair = (round.of_class[c].size() * wanted_ + round.groups.size() - 1) / round.groups.size();
+      of_class_[c].room = static_cast<std::uint32_t>(std::min(fair, wanted_ - 1));  // a batch of one class teaches nothing
+    }
   }
 
   std::vector<std::uint32_t> make_all() {
@@ -164,10 +215,23 @@ class Maker {
   }
 
  private:
-  struct Vote {
-    float weight;
-    std::uint32_t group;
-    bool operator<(const Vote& other) const { return weight != other.weight ? weight < other.weight : group > other.group; }
+  /// A class that may come next.
+  struct Candidate {
+    float nearness = 0;
+    std::uint32_t label_class = 0;
+    bool operator<(const Candidate& other) const {
+      return nearness != other.nearness ? nearness < other.nearness : label_class > other.label_class;
+    }
+  };
+
+  /// Of a class.
+  struct Course {
+    std::size_t batch = 0;    // that it came into last ...
+    std::uint32_t count = 0;  // ... with so many groups
+    std::uint32_t room = 1;   // groups of it that a batch may have
+    std::size_t taken = 0;    // of its groups, which go in their order
+    std::size_t again = 0;    // likewise, of those that come again
+    float nearness = 0;       // to the classes of the batch under way
   };
 
   void make_batch(std::uint32_t first) {
@@ -187,11 +251,9 @@ class Maker {
     } else {
       leftovers_.insert(leftovers_.end(), current_.begin(), current_.end());
     }
-    for (const std::uint32_t group : touched_) votes_[group] = 0;
-    for (const std::uint32_t point : voted_for_) best_[point] = 0;
+    for (const std::uint32_t c : touched_) of_class_[c].nearness = 0;
     touched_.clear();
-    voted_for_.clear();
-    queue_ = {};
+    queue_.clear();
   }
 
   void write(std::uint32_t group) {
@@ -206,45 +268,37 @@ class Maker {
 
   void take(std::uint32_t group) {
     used_[group] = true;
-    const std::uint32_t label_class = round_.groups[group].label_class;
-    if (batch_of_class_[label_class] != batch_) count_of_class_[label_class] = 0;
-    batch_of_class_[label_class] = batch_;
-    ++count_of_class_[label_class];
     current_.push_back(group);
+    const std::uint32_t c = round_.groups[group].label_class;
+    ++of_class_[c].taken;
+    const bool joins = count_in(c) == 0;
+    add_to_batch(c, 1);
     if (options_.near_share == 0) return;
-    for (const std::uint32_t point : members_of(group)) vote(point);
-  }
-
-  void vote(std::uint32_t point) {
-    const auto ids = lists_.ids(point);
-    const auto distances = lists_.distances(point);
-    const std::uint32_t own = labels_.class_of(point);
-    std::size_t voted = 0;
-    for (std::size_t j = 0; j < ids.size() && voted < options_.negatives; ++j) {
-      const std::uint32_t other = ids[j];
-      if (labels_.class_of(other) == own) continue;
-      if (!(distances[j] > 0) || static_cast<double>(distances[j]) < options_.duplicate_distance) {
-        ++stats_.copies_skipped;
-        continue;
+    if (joins)
+      for (const ClassLink& link : graph_.of(c)) {
+        Course& other = of_class_[link.other];
+        if (other.nearness == 0) touched_.push_back(link.other);
+        other.nearness += link.weight;
+        propose(link.other);
       }
-      const float weight = 1.0F / static_cast<float>(++voted);
-      const std::uint32_t group = round_.group_of[other];
-      if (group == kNone || used_[group] || weight <= best_[other]) continue;
-      if (votes_[group] == 0) touched_.push_back(group);
-      if (best_[other] == 0) voted_for_.push_back(other);
-      votes_[group] += weight - best_[other];
-      best_[other] = weight;
-      queue_.push({votes_[group], group});
-    }
+    propose(c);  // a large class may come again
   }
 
-  /// The group with most votes; false: none is left.
+  void propose(std::uint32_t c) {
+    if (of_class_[c].nearness == 0 || of_class_[c].taken == round_.of_class[c].size() || !has_room(c)) return;
+    queue_.push_back({of_class_[c].nearness, c});
+    std::push_heap(queue_.begin(), queue_.end());
+  }
+
+  /// The next group of the class that is nearest to those of the batch; false: none is left.
   bool take_nearest() {
     while (!queue_.empty()) {
-      const Vote best = queue_.top();
-      queue_.pop();
-      if (used_[best.group] || best.weight != votes_[best.group] || !has_room(best.group)) continue;  // or an older count of it
-      take(best.group);
+      const Candidate best = queue_.front();
+      std::pop_heap(queue_.begin(), queue_.end());
+      queue_.pop_back();
+      const std::uint32_t c = best.label_class;
+      if (best.nearness != of_class_[c].nearness || of_class_[c].taken == round_.of_class[c].size() || !has_room(c)) continue;
+      take(round_.of_class[c][of_class_[c].taken]);
       return true;
     }
     return false;
@@ -258,53 +312,67 @@ class Maker {
     for (std::size_t g = next_; g < used_.size() && looks < kLooks; ++g) {
       if (used_[g]) continue;
       ++looks;
-      if (!has_room(static_cast<std::uint32_t>(g))) continue;
+      if (!has_room(round_.groups[g].label_class)) continue;
       take(static_cast<std::uint32_t>(g));
       return true;
     }
     return false;
   }
 
-  bool has_room(std::uint32_t group) const {
-    const std::uint32_t label_class = round_.groups[group].label_class;
-    return batch_of_class_[label_class] != batch_ || count_of_class_[label_class] < room_[label_class];
+  std::uint32_t count_in(std::uint32_t c) const { return of_class_[c].batch == batch_ ? of_class_[c].count : 0; }
+  bool has_room(std::uint32_t c) const { return count_in(c) < of_class_[c].room; }
+  void add_to_batch(std::uint32_t c, std::uint32_t groups) {
+    of_class_[c].count = count_in(c) + groups;
+    of_class_[c].batch = batch_;
   }
 
-  /// What did not fill a batch, mixed so that every batch has its share of each class. The last is filled up with what came before.
+  /// What did not fill a batch, mixed so that every batch has its share of each class, but at least two classes: where all that is left is
+  /// of one, groups of others come again. The last is filled up with what came before.
   void add_leftovers() {
     std::vector<std::size_t> counts(labels_.classes(), 0), seen(labels_.classes(), 0);
     for (const std::uint32_t group : leftovers_) ++counts[round_.groups[group].label_class];
-    std::vector<std::pair<double, std::uint32_t>> places;
+    std::vector<std::pair<double, std::uint32_t>> order;
     for (const std::uint32_t group : leftovers_) {
       const std::uint32_t c = round_.groups[group].label_class;
-      places.emplace_back((static_cast<double>(seen[c]++) + 0.5) / static_cast<double>(counts[c]), group);
+      order.emplace_back((static_cast<double>(seen[c]++) + 0.5) / static_cast<double>(counts[c]), group);
     }
-    std::sort(places.begin(), places.end());
-    for (const auto& [place, group] : places) write(group);
-    stats_.random_groups += places.size();
-    const std::size_t over = places.size() % wanted_;
-    if (over == 0) return;
-    ++batch_;
-    for (std::size_t i = places.size() - over; i < places.size(); ++i) {
-      batch_of_class_[round_.groups[places[i].second].label_class] = batch_;
-      count_of_class_[round_.groups[places[i].second].label_class] = room_[round_.groups[places[i].second].label_class];
+    std::sort(order.begin(), order.end());
+    place_ = 0;
+    for (const auto& [share, group] : order) {
+      const std::uint32_t c = round_.groups[group].label_class;
+      if (place_ + 1 == wanted_ && count_in(c) == place_) put_again(another_class(c));
+      put(group);
     }
+    if (place_ == 0) return;
     const std::size_t start = random_.below(round_.groups.size());
-    std::size_t missing = wanted_ - over;
     for (const bool any : {false, true})  // classes that it lacks first
-      for (std::size_t i = 0; i < round_.groups.size() && missing > 0; ++i) {
+      for (std::size_t i = 0; i < round_.groups.size() && place_ > 0; ++i) {
         const auto group = static_cast<std::uint32_t>((start + i) % round_.groups.size());
-        if (!any && !has_room(group)) continue;
-        batch_of_class_[round_.groups[group].label_class] = batch_;
-        count_of_class_[round_.groups[group].label_class] = room_[round_.groups[group].label_class];
-        write(group);
-        --missing;
-        ++stats_.random_groups;
-        stats_.repeated += options_.images_per_class;
+        if (any || count_in(round_.groups[group].label_class) == 0) put_again(group);
       }
   }
 
-  const NeighborLists& lists_;
+  /// At the next place of the batches of leftovers.
+  void put(std::uint32_t group) {
+    if (place_ == 0) ++batch_;
+    add_to_batch(round_.groups[group].label_class, 1);
+    write(group);
+    ++stats_.random_groups;
+    place_ = (place_ + 1) % wanted_;
+  }
+  void put_again(std::uint32_t group) {
+    put(group);
+    stats_.repeated += options_.images_per_class;
+  }
+
+  /// A group of a class other than this one; all classes and their groups in turn.
+  std::uint32_t another_class(std::uint32_t label_class) {
+    while (coming_[next_again_ % coming_.size()] == label_class) ++next_again_;
+    const std::uint32_t c = coming_[next_again_++ % coming_.size()];
+    return round_.of_class[c][of_class_[c].again++ % round_.of_class[c].size()];
+  }
+
+  const ClassGraph& graph_;
   const LabelIndex& labels_;
   const BatchBuilderOptions& options_;
   const Round& round_;
@@ -313,16 +381,14 @@ class Maker {
   BatchStats& stats_;
   std::vector<std::uint32_t> items_;
   std::vector<std::uint32_t> current_, leftovers_;  // groups of the batch under way, and of those that could not be filled
-  std::vector<bool> used_;
-  std::vector<float> votes_;                        // by group: the sum of the best votes of its points
-  std::vector<float> best_;                         // by point
-  std::vector<std::uint32_t> touched_, voted_for_;  // where these two are not 0
-  std::priority_queue<Vote> queue_;
-  std::vector<std::uint32_t> room_;  // by class: groups of it that a batch may have
-  std::vector<std::size_t> batch_of_class_;
-  std::vector<std::uint32_t> count_of_class_;  // in that batch
+  std::vector<bool> used_;                          // by group
+  std::vector<Course> of_class_;
+  std::vector<std::uint32_t> touched_;  // classes that are near those of the batch under way
+  std::vector<Candidate> queue_;        // a heap
+  std::vector<std::uint32_t> coming_;   // classes that have groups
   std::size_t batch_ = 0;
-  std::size_t next_ = 0;
+  std::size_t place_ = 0;  // in a batch of leftovers
+  std::size_t next_ = 0, next_again_ = 0;
 };
 
 /// Adds what one round came to.
@@ -331,7 +397,6 @@ void add(BatchStats& sum, const BatchStats& round) {
   sum.near_groups += round.near_groups;
   sum.random_groups += round.random_groups;
   sum.repeated += round.repeated;
-  sum.copies_skipped += round.copies_skipped;
   sum.copies_left_out += round.copies_left_out;
 }
 
@@ -359,21 +424,24 @@ void require_classes_for_batches(const LabelIndex& labels) {
                                     labels.classes(), labels.label(only)));
 }
 
-ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options) {
+ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options, const Rows* rows) {
   options.validate();
   if (options.near_share > 0) labels.require_size(lists.size(), "lists");
+  if (rows != nullptr) labels.require_size(rows->size(), "rows");
   require_classes_for_batches(labels);
   const auto begin = std::chrono::steady_clock::now();
   ClassBatches result;
   const Members members = find_members(lists, labels, options, result.stats);
   const std::size_t groups = std::min(options.classes, members.classes.size());
   result.batch_items = groups * options.images_per_class;
+  ClassGraph graph;
+  if (options.near_share > 0) graph = link_classes(lists, labels, members.copies, options, rows, result.stats);
   std::vector<std::vector<std::uint32_t>> items(options.rounds);
   std::vector<BatchStats> stats(options.rounds);
   parallel_for(options.rounds, 1, options.threads, [&](std::size_t first, std::size_t last, unsigned) {
     for (std::size_t number = first; number < last; ++number) {
       const Round round = divide(labels, members, options, number, stats[number]);
-      items[number] = Maker(lists, labels, options, round, groups, options.seed + number, stats[number]).make_all();
+      items[number] = Maker(graph, labels, options, round, groups, options.seed + number, stats[number]).make_all();
     }
   });
   for (std::size_t number = 0; number < options.rounds; ++number) {

@@ -13,8 +13,6 @@
 namespace smartmine {
 namespace {
 
-// The initial slope weighs as much as pairs whose log odds' squared deviations from their mean add up to this squared.
-constexpr double kPriorSpread = 0.2;
 // Errors closer than this tell nothing of a slope.
 constexpr double kLeastSpread = 0.01;
 constexpr double kUsualStart = 4;
@@ -144,6 +142,7 @@ void KappaControllerOptions::validate() const {
   if (window < 2 || window > 100) fail("window", static_cast<double>(window), "from 2 to 100");
   if (!(initial_slope >= kSteepest && initial_slope <= kFlattest))
     fail("initial_slope", initial_slope, fmt::format("from {} to {}", kSteepest, kFlattest));
+  if (!(initial_spread >= 0.01 && initial_spread <= 100)) fail("initial_spread", initial_spread, "from 0.01 to 100");
 }
 
 KappaController::KappaController(const KappaControllerOptions& options)
@@ -174,7 +173,7 @@ void KappaController::begin(const std::function<double(double kappa)>& expected_
 double KappaController::slope_step(const std::vector<Seen>& pairs, std::string& reason) const {
   const Fit fit = fit_line(
       pairs, [](const Seen& seen) { return log_odds(seen.error); }, [](const Seen& seen) { return std::log(seen.kappa); });
-  const double weight = kPriorSpread * kPriorSpread;
+  const double weight = options_.initial_spread * options_.initial_spread;
   const double slope = std::clamp((fit.xy + weight * options_.initial_slope) / (fit.xx + weight), kSteepest, kFlattest);
   const std::string singular = why_singular(pairs);
   if (!singular.empty())

@@ -150,6 +150,8 @@ void RunConfig::validate() const {
   const SystemTraits* traits = known_traits(system.name);
   if (mining.find_kappa && traits != nullptr && !traits->adaptive)
     throw InvalidArgument(fmt::format("find-kappa is true; {} has no controller to find one, so it must be false", system.name));
+  if (mining.longer_lists && traits != nullptr && traits->groups)
+    throw InvalidArgument(fmt::format("longer-lists is true; {} mines no triplets that they could help, so it must be false", system.name));
   if (data.turned_classes && traits != nullptr && traits->remembers)
     throw InvalidArgument(fmt::format("turned-classes is true; what {} remembers is not turned, so it must be false", system.name));
   if (mining.target == "validation" && traits != nullptr && !traits->adaptive)
@@ -182,7 +184,9 @@ RunConfig RunConfig::resolved(const SystemTraits& traits) const {
   if (small && !full.model.input_size) full.model.input_size = 32;
   if (small && !full.model.image_size) full.model.image_size = *full.model.input_size * 9 / 8;
   if (full.data.flip == "auto") full.data.flip = of_characters(data.dataset) ? "off" : "on";
-  if (!full.mining.kappa && !mining.find_kappa) full.mining.kappa = std::max(traits.adaptive ? 4.0 : 8.0, mining.kappa_floor);
+  if (!full.mining.kappa && !mining.find_kappa)
+    full.mining.kappa = std::max(traits.kappa.value_or(traits.adaptive ? 4 : 8), mining.kappa_floor);
+  if (!full.mining.target_error) full.mining.target_error = traits.target_error;
   if (!full.compute.shards) full.compute.shards = 1;
   return full;
 }

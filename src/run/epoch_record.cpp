@@ -59,6 +59,9 @@ void visit_grouping(Stats& s, const Visit& visit) {
   visit("copies_left_out", s.copies_left_out);
   visit("alone", s.alone);
   visit("only_copies", s.only_copies);
+  visit("lists_without_negative", s.lists_without_negative);
+  visit("classes_by_centre", s.classes_by_centre);
+  visit("note", s.note);
   visit("seconds", s.seconds);
 }
 

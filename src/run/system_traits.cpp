@@ -8,6 +8,11 @@
 #include "smartmine/core/error.h"
 
 namespace smartmine {
+namespace {
+
+constexpr double kGroupsKappa = 2;  // half of a batch's classes near each other; docs/tuning.md
+
+}  // namespace
 
 std::span<const SystemTraits> system_traits() {
   static const std::vector<SystemTraits> table = {
@@ -53,22 +58,31 @@ std::span<const SystemTraits> system_traits() {
       {.name = "neighbor-batch",
        .description = "classes that lie near each other in a batch, the multi-similarity loss sees all pairs of it",
        .needs = Needs::kLists,
-       .mines = true},
+       .mines = true,
+       .groups = true,
+       .kappa = kGroupsKappa},
       {.name = "neighbor-semihard",
        .description = "classes that lie near each other in a batch, semi-hard triplets among them",
        .needs = Needs::kLists,
-       .mines = true},
+       .mines = true,
+       .groups = true,
+       .kappa = kGroupsKappa},
       {.name = "neighbor-batch-adaptive",
        .description =
            "as neighbor-batch, with as many near classes as hold the training error: how often the nearest of a batch is of another class",
        .needs = Needs::kLists,
        .mines = true,
-       .adaptive = true},
+       .adaptive = true,
+       .groups = true,
+       .kappa = kGroupsKappa,
+       .target_error = 0.1},
       {.name = "memory-batch",
        .description = "as neighbor-batch, and a batch is compared with the nearest images of the whole set too, as they were last seen",
        .needs = Needs::kLists,
        .mines = true,
-       .remembers = true},
+       .groups = true,
+       .remembers = true,
+       .kappa = kGroupsKappa},
   };
   return table;
 }

@@ -81,9 +81,10 @@ EpochPlan neighbor_plan(const PlanInput& input) {
                                         .rounds = 3 * static_cast<std::size_t>(config.system.triplets_per_anchor),
                                         .duplicate_distance = config.mining.duplicate_distance,
                                         .seed = epoch_seed(config.compute.seed, kNeighborBatches, input.epoch),
-                                        .threads = static_cast<unsigned>(config.compute.threads)});
+                                        .threads = static_cast<unsigned>(config.compute.threads)},
+                                       near ? input.embeddings : nullptr);
   EpochPlan plan;
-  if (near) plan.survey = survey_batches(batches, *input.embeddings, input.labels);
+  if (near) plan.survey = survey_batches(batches, input.labels, input.embeddings);
   plan.items = std::move(batches.items);
   plan.batch_items = batches.batch_items;
   plan.grouping = batches.stats;

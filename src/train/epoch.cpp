@@ -105,7 +105,7 @@ void note_plan(const Epoch& epoch, const EpochPlan& plan, const KappaPolicy* pol
   record.grouping = plan.grouping;
   if (plan.survey) record.look = look_of(*plan.survey, epoch.data.labels, epoch.data.training.dataset());
   if (plan.mining) record.stage_seconds["selection"] += plan.mining->seconds;
-  if (plan.grouping) record.stage_seconds["selection"] += plan.grouping->seconds;
+  if (plan.grouping) record.stage_seconds["selection"] += plan.grouping->seconds + (plan.survey ? plan.survey->seconds : 0);
 }
 
 /// The share of random triplets, the same ones every epoch, that violate the margin.

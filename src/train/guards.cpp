@@ -43,12 +43,23 @@ void stop_if_hopeless(const TrainState& state, std::int64_t epoch, const std::st
 // The controller can make triplets easier only by mining fewer: where random ones are too hard already, there is nothing for it to do.
 std::optional<std::string> idle_mining(const SystemTraits& traits, const MiningOptions& options, const EpochRecord& record) {
   if (!traits.adaptive || !record.kappa || record.mined_share() > kHardlyMined * options.mined_fraction ||
-      record.training_error() <= record.target_error.value_or(options.target_error))
+      record.training_error() <= record.target_error.value_or(options.target_error.value_or(traits.target_error)))
     return std::nullopt;
   return fmt::format(
       "random triplets are harder than the target: {:.2g} % are mined, and the training error is {:.3f} instead of {:.3f}. Kappa stays "
       "until it has fallen that far; a higher --target-error or a smaller --margin may have more mined before",
-      100 * record.mined_share(), record.training_error(), record.target_error.value_or(options.target_error));
+      100 * record.mined_share(), record.training_error(),
+      record.target_error.value_or(options.target_error.value_or(traits.target_error)));
+}
+
+std::optional<std::string> kappa_at_floor(const SystemTraits& traits, const MiningOptions& options, const EpochRecord& record) {
+  if (!traits.adaptive || !record.kappa || !record.target_error || *record.kappa > options.kappa_floor ||
+      record.training_error() >= *record.target_error)
+    return std::nullopt;
+  return fmt::format(
+      "kappa is at its floor, {:.3g}, and the training error, {:.3f}, is under the target, {:.3f}, all the same: {}", options.kappa_floor,
+      record.training_error(), *record.target_error,
+      traits.groups ? "batches of the nearest classes are the hardest there are" : "a smaller --kappa-floor would mine harder triplets");
 }
 
 }  // namespace smartmine

@@ -24,4 +24,7 @@ void stop_if_hopeless(const TrainState& state, std::int64_t epoch, const std::st
 /// After a mined epoch: a note where random triplets are harder than the target, so that the controller has nothing to do.
 std::optional<std::string> idle_mining(const SystemTraits& traits, const MiningOptions& options, const EpochRecord& record);
 
+/// After a mined epoch: a note where kappa is at its floor and the error under the target all the same, so that nothing is held.
+std::optional<std::string> kappa_at_floor(const SystemTraits& traits, const MiningOptions& options, const EpochRecord& record);
+
 }  // namespace smartmine

@@ -23,8 +23,13 @@ std::unique_ptr<KappaPolicy> make_policy(const SystemTraits& traits, const Minin
     return std::make_unique<KappaSchedule>(
         KappaScheduleOptions{.start = options.kappa.value(), .factor = options.kappa_factor, .floor = options.kappa_floor});
   KappaControllerOptions controller{
-      .target_error = options.target_error, .start = options.kappa.value_or(0), .min_kappa = options.kappa_floor};
+      .target_error = options.target_error.value(), .start = options.kappa.value_or(0), .min_kappa = options.kappa_floor};
   controller.max_kappa = std::max(controller.max_kappa, 2 * controller.start);
+  if (traits.groups) {  // the error hardly depends on kappa there, and falls by itself: far to go, and soon
+    controller.initial_slope = -2;
+    controller.initial_spread = 10;
+    controller.max_step = 4;
+  }
   controller.fit = options.kappa_fit == "linear" ? KappaFit::kLinear : KappaFit::kLogOdds;
   return std::make_unique<KappaController>(controller);
 }
@@ -169,12 +174,15 @@ void Trainer::Work::finish_epoch(const std::function<void(const EpochRecord&)>& 
   undone_.clear();
   TrainState& state = kept_.state;
   if (record.mining && !record.mining->note.empty()) Recorder::tell_once(state, "mining", record.mining->note, record);
+  if (record.grouping && !record.grouping->note.empty()) Recorder::tell_once(state, "grouping", record.grouping->note, record);
   if (record.skipped_steps > 0)
     record.notes.push_back(
         fmt::format("{} of {} steps were skipped: their loss was not a finite number", record.skipped_steps, record.steps));
   recorder_.finish_triplets();
   ++state.epochs_done;
   if (const auto note = idle_mining(system_.traits, config_.mining, record)) Recorder::tell_once(state, "idle mining", *note, record);
+  if (const auto note = kappa_at_floor(system_.traits, config_.mining, record))
+    Recorder::tell_once(state, "kappa at its floor", *note, record);
   const auto stuck = watch_error(state, system_.traits, record);
   if (stuck) record.notes.push_back(*stuck);
   recorder_.add(record);  // before the checkpoint: what a checkpoint knows of is always in the log

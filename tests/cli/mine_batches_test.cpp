@@ -63,10 +63,35 @@ TEST_F(MineBatches, WritesARowOfIdsPerBatchAndEveryPointComesRound) {
     more += count - 2;
   }
   EXPECT_EQ(told["repeated"], more);
-  for (const char* name : {"groups", "near_groups", "random_groups", "near_share", "copies_skipped", "copies_left_out", "alone",
-                           "only_copies", "batch_error", "nearest_positive_distance", "nearest_negative_distance", "stage_seconds",
-                           "recall"})
+  for (const char* name :
+       {"groups", "near_groups", "random_groups", "near_share", "copies_skipped", "copies_left_out", "alone", "only_copies", "batch_error",
+        "nearest_positive_distance", "nearest_negative_distance", "stage_seconds", "recall", "looked_at", "together"})
     EXPECT_TRUE(told.contains(name)) << name;
+  EXPECT_TRUE(told["stage_seconds"].contains("survey"));
+}
+
+TEST_F(MineBatches, TellWhichClassesComeTogether) {
+  for (std::size_t i = 0; i < kRows; ++i) labels_[i] = 100 * labels_[i] - 7;
+  write_int64(folder_ / "y.npy", labels_);
+  const Outcome outcome = run({"--batches", "--classes", "4", "--rounds", "2", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json told = json::parse(outcome.out);
+  const Matrix<std::int64_t> batches = read_int64(folder_ / "b.npy");
+  const std::size_t looked = told["looked_at"];
+  EXPECT_EQ(looked, 32U);
+  ASSERT_EQ(told["together"].size(), 6U);
+  for (const json& pair : told["together"]) {
+    std::size_t both = 0;
+    for (std::size_t look = 0; look < looked; ++look) {
+      std::set<std::int64_t> in;
+      for (std::size_t i = 0; i < batches.columns; ++i)
+        in.insert(labels_[static_cast<std::size_t>(batches[look * batches.rows / looked][i])]);
+      both += in.contains(pair["first"].get<std::int64_t>()) && in.contains(pair["second"].get<std::int64_t>());
+    }
+    EXPECT_EQ(pair["batches"], both);
+  }
+  EXPECT_GT(told["together"][0]["batches"], 2);
+  EXPECT_THAT(run({"--batches", "--classes", "4"}).out, HasSubstr("often together"));
 }
 
 TEST_F(MineBatches, NearClassesMakeHarderBatchesThanDrawnOnes) {
@@ -97,6 +122,7 @@ TEST_F(MineBatches, ComeFromGivenListsTooWithTheSameBits) {
   EXPECT_EQ(told["index"], "given");
   EXPECT_TRUE(told["recall"].is_null());
   EXPECT_TRUE(told["batch_error"].is_null()) << "there are no embeddings to measure";
+  EXPECT_FALSE(told["together"].empty());
 }
 
 TEST_F(MineBatches, RefuseWhatCannotBeRight) {
@@ -154,6 +180,24 @@ TEST_F(MineBatches, SayTruthfullyWhoIsLeftOut) {
   EXPECT_THAT(all.out, ::testing::Not(HasSubstr("alone")));
   const auto items = read_int64(folder_ / "b.npy").values;
   EXPECT_EQ(std::set<std::int64_t>(items.begin(), items.end()).size(), kRows);
+}
+
+TEST_F(MineBatches, WarnWhereListsHoldNoOtherClass) {
+  std::vector<float> rows = clustered_rows(kRows, 8);
+  for (std::size_t i = 0; i < kRows; ++i) {
+    labels_[i] = static_cast<std::int64_t>(i % 4);
+    rows[8 * i] += 100.0F * static_cast<float>(i % 4);
+  }
+  write_matrix(folder_ / "x.npy", rows, kRows, 8);
+  write_int64(folder_ / "y.npy", labels_);
+  const Outcome outcome = run({"--batches", "--classes", "2", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("100 % of the lists hold no point of another class, most of those of 4 classes: their centres"));
+  const json told = json::parse(outcome.out);
+  EXPECT_EQ(told["classes_by_centre"], 4);
+  EXPECT_EQ(told["lists_without_negative"], kRows);
+  EXPECT_GT(told["near_share"], 0.9);
+  EXPECT_THAT(told["note"].get<std::string>(), HasSubstr("their centres are compared too"));
 }
 
 TEST_F(MineBatches, SayWhatTheyAreInATable) {

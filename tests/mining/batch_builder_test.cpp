@@ -36,6 +36,56 @@ struct Pairs {
   }
 };
 
+/// 40 classes of 30 in families of ten, so that a batch of ten classes may be one family. Some labels are wrong: of any class.
+struct Families {
+  static constexpr std::size_t kClasses = 40, kEach = 30, kFamilies = 4, kDimension = 16;
+  std::vector<float> values;
+  std::vector<std::int64_t> labels, truth;
+  NeighborLists lists;
+  explicit Families(double wrong) {
+    Random random(7);
+    std::vector<double> families(kFamilies * kDimension), centres;
+    for (double& value : families) value = 3 * random.normal();
+    for (std::size_t c = 0; c < kClasses; ++c)
+      for (std::size_t t = 0; t < kDimension; ++t) centres.push_back(families[c % kFamilies * kDimension + t] + 1.2 * random.normal());
+    for (std::size_t i = 0; i < kClasses * kEach; ++i) {
+      const std::size_t c = i / kEach;
+      for (std::size_t t = 0; t < kDimension; ++t) values.push_back(static_cast<float>(centres[c * kDimension + t] + random.normal()));
+      truth.push_back(static_cast<std::int64_t>(c));
+      labels.push_back(static_cast<std::int64_t>(random.uniform() < wrong ? random.below(kClasses) : c));
+    }
+    lists = ExactKnn({.neighbors = 60, .threads = 1}).neighbors(Rows(values.data(), labels.size(), kDimension)).lists;
+  }
+
+  /// Share of the pairs of classes in a batch that are of one family.
+  double purity(const ClassBatches& made, std::size_t images) const {
+    double pairs = 0, alike = 0;
+    for (std::size_t b = 0; b < made.batches(); ++b)
+      for (std::size_t i = 0; i < made.batch_items; i += images)
+        for (std::size_t j = 0; j < i; j += images) {
+          const auto family = [&](std::size_t place) { return labels[made.batch(b)[place]] % static_cast<std::int64_t>(kFamilies); };
+          ++pairs;
+          alike += family(i) == family(j) ? 1 : 0;
+        }
+    return alike / pairs;
+  }
+
+  /// Of the points with a wrong label, those that come into a batch with their true class.
+  double wrong_with_true(const ClassBatches& made) const {
+    double count = 0, with = 0;
+    for (std::size_t b = 0; b < made.batches(); ++b) {
+      std::set<std::int64_t> classes;
+      for (const std::uint32_t item : made.batch(b)) classes.insert(labels[item]);
+      for (const std::uint32_t item : made.batch(b)) {
+        if (labels[item] == truth[item]) continue;
+        ++count;
+        with += classes.contains(truth[item]) ? 1 : 0;
+      }
+    }
+    return with / count;
+  }
+};
+
 std::set<std::uint32_t> classes_of(std::span<const std::uint32_t> batch, const LabelIndex& labels) {
   std::set<std::uint32_t> classes;
   for (const std::uint32_t item : batch) classes.insert(labels.class_of(item));
@@ -153,6 +203,77 @@ TEST(BatchBuilder, CountsClassesOfNothingButCopiesApartFromPointsThatAreAlone) {
   EXPECT_EQ(std::set<std::uint32_t>(batches.items.begin(), batches.items.end()).size(), 24U);
 }
 
+TEST(BatchBuilder, BringsOneOfManyNearCopiesPerRound) {
+  // Two thirds of each class are nearly one picture.
+  Families made(0);
+  constexpr std::size_t kEach = Families::kEach, kSize = Families::kDimension;
+  for (std::size_t i = 0; i < made.labels.size(); ++i)
+    if (i % kEach < 20)
+      for (std::size_t t = 0; t < kSize; ++t)
+        made.values[i * kSize + t] = made.values[i / kEach * kEach * kSize + t] + (t == i % kEach % 16 ? 0.01F : 0.0F);
+  made.lists = ExactKnn({.neighbors = 60, .threads = 1}).neighbors(Rows(made.values.data(), made.labels.size(), kSize)).lists;
+  const LabelIndex labels(made.labels);
+  EXPECT_EQ(build_batches(made.lists, labels, {.classes = 10}).stats.copies_left_out, Families::kClasses * 3U) << "those that are the same";
+  const ClassBatches batches = build_batches(made.lists, labels, {.classes = 10, .duplicate_distance = 0.01});
+  EXPECT_EQ(batches.stats.copies_left_out, Families::kClasses * 19U);
+  EXPECT_EQ(batches.stats.only_copies, 0U);
+  EXPECT_GT(made.purity(batches, 4), 0.9);
+  for (std::size_t b = 0; b < batches.batches(); ++b)
+    for (std::size_t group = 0; group < batches.batch_items; group += 4) {
+      std::set<std::uint32_t> copies;
+      for (const std::uint32_t item : batches.batch(b).subspan(group, 4))
+        if (item % kEach < 20) copies.insert(item);
+      ASSERT_LE(copies.size(), 1U) << "batch " << b;
+    }
+}
+
+TEST(BatchBuilder, KeepsAClassThatOnlyLiesCloseTogether) {
+  Pairs made(6, 5);
+  for (std::size_t i = 0; i < 20; ++i) made.values[i] = 1 + 0.001F * static_cast<float>(i);  // class 0
+  made.lists = ExactKnn({.neighbors = 20, .threads = 1}).neighbors(Rows(made.values.data(), 30, 4)).lists;
+  const ClassBatches batches =
+      build_batches(made.lists, LabelIndex(made.labels), {.classes = 3, .images_per_class = 2, .duplicate_distance = 0.01});
+  EXPECT_EQ(batches.stats.only_copies, 0U);
+  EXPECT_EQ(std::set<std::uint32_t>(batches.items.begin(), batches.items.end()).size(), 30U);
+}
+
+TEST(BatchBuilder, ComparesCentresWhereListsHoldNoOtherClass) {
+  // Classes of 60, far enough from each other that lists of twenty hold nothing else; two each are neighbours.
+  constexpr std::size_t kClasses = 12, kEach = 60;
+  std::vector<float> values;
+  std::vector<std::int64_t> of;
+  Random random(11);
+  for (std::size_t i = 0; i < kClasses * kEach; ++i) {
+    const std::size_t c = i / kEach;
+    for (std::size_t t = 0; t < 3; ++t)
+      values.push_back(static_cast<float>((t == 0 ? 300.0 * static_cast<double>(c / 2) + (c % 2 == 0 ? 0 : 30) : 0) + random.normal()));
+    of.push_back(static_cast<std::int64_t>(c * 7 % kClasses));
+  }
+  const Rows rows(values.data(), of.size(), 3);
+  const NeighborLists lists = ExactKnn({.neighbors = 20, .threads = 1}).neighbors(rows).lists;
+  const LabelIndex labels(of);
+  const auto made = [&](const Rows* given, unsigned threads) {
+    return build_batches(lists, labels, {.classes = 2, .threads = threads}, given);
+  };
+  const auto together = [&](const ClassBatches& batches) {
+    std::size_t count = 0;
+    for (std::size_t b = 0; b < batches.batches(); ++b) count += batches.batch(b)[0] / kEach / 2 == batches.batch(b)[4] / kEach / 2;
+    return count;
+  };
+  const ClassBatches by_centre = made(&rows, 1), drawn = made(nullptr, 1);
+  EXPECT_EQ(together(by_centre), by_centre.batches());
+  EXPECT_LT(2 * together(drawn), drawn.batches());
+  EXPECT_EQ(drawn.stats.near_groups, 0U);
+  EXPECT_EQ(by_centre.stats.classes_by_centre, kClasses);
+  EXPECT_EQ(by_centre.stats.lists_without_negative, of.size());
+  EXPECT_EQ(by_centre.stats.note,
+            "100 % of the lists hold no point of another class, most of those of 12 classes: their centres are compared too");
+  EXPECT_THAT(drawn.stats.note, HasSubstr("what is near them is drawn; longer lists or embeddings tell more"));
+  EXPECT_EQ(made(&rows, 4).items, by_centre.items);
+  const Pairs near(20, 10);
+  EXPECT_EQ(build_batches(near.lists, LabelIndex(near.labels), {}).stats.note, "");
+}
+
 TEST(BatchBuilder, FindsCopiesOfAClassThroughThoseOfAnother) {
   // Twelve copies of class 0 come first in all lists of ten, then three of class 1 that no list has.
   Pairs made(4, 15);
@@ -205,12 +326,64 @@ TEST(BatchBuilder, CountsAPointWithAWrongLabelOnceHoweverManyVoteForIt) {
   EXPECT_LE(wrong, 30U);
 }
 
+TEST(BatchBuilder, KeepsFamiliesOfClassesTogetherThoughLabelsAreWrong) {
+  const auto made = [](const Families& families, double share) {
+    return build_batches(families.lists, LabelIndex(families.labels), {.classes = 10, .near_share = share, .rounds = 4});
+  };
+  const Families clean(0), some(0.05), more(0.1);
+  EXPECT_GT(clean.purity(made(clean, 1), 4), 0.95);
+  EXPECT_GT(some.purity(made(some, 1), 4), 0.9);
+  EXPECT_GT(more.purity(made(more, 1), 4), 0.9);
+  // Of a wrong label's batches a quarter hold the true class by chance, as do those drawn.
+  EXPECT_LT(some.wrong_with_true(made(some, 1)), some.wrong_with_true(made(some, 0)) + 0.1);
+}
+
+TEST(BatchBuilder, HearsNoPointThatHasACopyInAnotherClass) {
+  // A tenth of every class are pictures of a class of another family too: a copy each, or nearly one.
+  Families families(0);
+  constexpr std::size_t kEach = Families::kEach, kSize = Families::kDimension;
+  for (std::size_t c = 0; c < Families::kClasses; ++c)
+    for (std::size_t i = 0; i < 6; ++i) {
+      const std::size_t other = (c + 5) % Families::kClasses;
+      for (std::size_t t = 0; t < kSize; ++t)
+        families.values[(c * kEach + i) * kSize + t] = families.values[(other * kEach + 20 + i) * kSize + t] + (t == i ? 0.02F : 0.0F);
+    }
+  families.lists = ExactKnn({.neighbors = 60, .threads = 1}).neighbors(Rows(families.values.data(), families.labels.size(), kSize)).lists;
+  const ClassBatches batches = build_batches(families.lists, LabelIndex(families.labels), {.classes = 10, .duplicate_distance = 0.01});
+  EXPECT_EQ(batches.stats.copies_skipped, 2U * 6U * Families::kClasses);
+  EXPECT_GT(families.purity(batches, 4), 0.9);
+}
+
 TEST(BatchBuilder, GivesALargeClassSeveralGroupsRatherThanBatchesOfItsOwn) {
   Pairs made(10, 40);
   for (std::size_t i = 0; i < 200; ++i) made.labels[i] = 0;  // half of all
   const LabelIndex labels(made.labels);
   const ClassBatches batches = build_batches(made.lists, labels, {.classes = 6, .images_per_class = 4});
   for (std::size_t b = 0; b < batches.batches(); ++b) EXPECT_GE(classes_of(batches.batch(b), labels).size(), 2U) << "batch " << b;
+}
+
+TEST(BatchBuilder, GivesEveryBatchTwoClassesHoweverUnequalTheyAre) {
+  for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{1000, 4}, {1000, 100}, {1000, 100, 100}, {600, 600, 3, 3}}) {
+    std::vector<std::int64_t> of;
+    for (std::size_t c = 0; c < sizes.size(); ++c) of.insert(of.end(), sizes[c], static_cast<std::int64_t>(c));
+    Random random(5);
+    std::vector<float> values(4 * of.size());
+    for (float& value : values) value = static_cast<float>(random.normal());
+    const NeighborLists lists = ExactKnn({.neighbors = 50, .threads = 1}).neighbors(Rows(values.data(), of.size(), 4)).lists;
+    const LabelIndex labels(of);
+    for (const double near : {1.0, 0.0}) {
+      const ClassBatches made = build_batches(lists, labels, {.near_share = near});
+      std::set<std::uint32_t> came(made.items.begin(), made.items.end());
+      EXPECT_EQ(came.size(), of.size());
+      std::size_t lone = 0;
+      for (std::size_t b = 0; b < made.batches(); ++b) lone += classes_of(made.batch(b), labels).size() < 2;
+      EXPECT_EQ(lone, 0U) << sizes[0] << " and " << sizes[1] << " of " << sizes.size() << " classes";
+      // The large class comes once, whatever else comes again, or is in what fills the last batch.
+      std::size_t large = 0;
+      for (const std::uint32_t item : made.items) large += labels.class_of(item) == 0;
+      EXPECT_LE(large, sizes[0] + made.batch_items);
+    }
+  }
 }
 
 TEST(BatchBuilder, IsTheSameAtAnyNumberOfThreads) {
@@ -230,7 +403,7 @@ TEST(BatchSurvey, MeasuresHowHardBatchesAreAndNamesTheClassesThatComeTogether) {
   const Rows rows(made.values.data(), made.labels.size(), 4);
   const ClassBatches near = build_batches(made.lists, labels, {.classes = 2, .images_per_class = 5});
   const ClassBatches drawn = build_batches(made.lists, labels, {.classes = 2, .images_per_class = 5, .near_share = 0});
-  const BatchSurvey hard = survey_batches(near, rows, labels, 1000), easy = survey_batches(drawn, rows, labels, 1000);
+  const BatchSurvey hard = survey_batches(near, labels, &rows, 1000), easy = survey_batches(drawn, labels, &rows, 1000);
   EXPECT_EQ(hard.batches, 20U);
   EXPECT_GT(hard.error, 0.3) << "two classes lie on each other";
   EXPECT_LT(easy.error, 0.2);
@@ -241,8 +414,37 @@ TEST(BatchSurvey, MeasuresHowHardBatchesAreAndNamesTheClassesThatComeTogether) {
     EXPECT_EQ(pair.first / 2, pair.second / 2);
     EXPECT_EQ(pair.batches, 2U);
   }
-  EXPECT_EQ(survey_batches(near, rows, labels, 3).batches, 3U);
-  EXPECT_THROW(survey_batches(near, Rows(made.values.data(), 10, 4), labels), InvalidArgument);
+  EXPECT_EQ(hard.points, 200U);
+  EXPECT_EQ(survey_batches(near, labels, &rows, 3).batches, 3U);
+  const Rows others(made.values.data(), 10, 4);
+  EXPECT_THROW(survey_batches(near, labels, &others), InvalidArgument);
+  const BatchSurvey blind = survey_batches(near, labels, nullptr, 1000);
+  EXPECT_EQ(blind.points, 0U);
+  ASSERT_EQ(blind.pairs.size(), 6U);
+  EXPECT_EQ(blind.pairs[3].second, hard.pairs[3].second);
+}
+
+TEST(BatchSurvey, LooksAtSomePointsAndClassesOfLargeBatches) {
+  constexpr std::size_t kClasses = 1500, kEach = 6;
+  std::vector<float> values;
+  std::vector<std::int64_t> of;
+  Random random(2);
+  for (std::size_t i = 0; i < kClasses * kEach; ++i) {
+    for (std::size_t t = 0; t < 2; ++t) values.push_back(static_cast<float>(random.normal()));
+    of.push_back(static_cast<std::int64_t>(i / kEach));
+  }
+  const LabelIndex labels(of);
+  const Rows rows(values.data(), of.size(), 2);
+  const ClassBatches made =
+      build_batches(NeighborLists(of.size(), 1), labels, {.classes = kClasses, .images_per_class = kEach, .near_share = 0, .rounds = 16});
+  const BatchSurvey survey = survey_batches(made, labels, &rows);
+  EXPECT_EQ(survey.batches, 16U);
+  EXPECT_LE(survey.points * made.batch_items, kMostSurveyed);
+  EXPECT_GT(survey.points, 16U * 20U);
+  EXPECT_GT(survey.error, 0.9) << "the labels mean nothing";
+  ASSERT_EQ(survey.pairs.size(), 6U);
+  EXPECT_EQ(survey.pairs[0].batches, 16U);
+  EXPECT_GT(survey.seconds, 0);
 }
 
 TEST(BatchBuilder, IsTheSameForTheSameSeed) {

@@ -91,6 +91,25 @@ TEST(KappaController, HoldsADriftThatThePlainFitOfThePaperLoses) {
   EXPECT_LT(5 * off_log, off_linear);
 }
 
+TEST(KappaController, ComesBackSoonWhereThePairsHardlyCount) {
+  // A batch's error: high at first, whatever kappa, then it falls by itself, which pairs take for the work of kappa.
+  const auto kappas = [](double spread) {
+    KappaController controller({.target_error = 0.1, .start = 2, .max_step = 4, .initial_slope = -2, .initial_spread = spread});
+    std::vector<double> seen;
+    for (const double error : {0.396, 0.151, 0.059, 0.03, 0.019}) {
+      controller.observe(error);
+      seen.push_back(controller.kappa());
+    }
+    return seen;
+  };
+  const std::vector<double> soon = kappas(10), late = kappas(0.2);
+  EXPECT_EQ(soon[0], 8);
+  EXPECT_EQ(late[0], 8);
+  EXPECT_LT(soon[3], 2);
+  EXPECT_EQ(soon[4], 1);
+  EXPECT_GT(late[4], 3);
+}
+
 TEST(KappaController, ThePaperFitTakesThePlainLeastSquaresLineAtTheTarget) {
   KappaController controller({.target_error = 0.6, .start = 4, .max_step = 100, .window = 4, .fit = KappaFit::kLinear});
   std::vector<std::pair<double, double>> pairs;
@@ -251,6 +270,7 @@ TEST(KappaController, RefusesBadOptionsByName) {
   EXPECT_THAT(message({.min_kappa = 5, .max_kappa = 5}), HasSubstr("max_kappa is 5"));
   EXPECT_THAT(message({.max_step = 1}), HasSubstr("max_step is 1"));
   EXPECT_THAT(message({.window = 1}), HasSubstr("window is 1; it must be from 2 to 100"));
+  EXPECT_THAT(message({.initial_spread = 0}), HasSubstr("initial_spread is 0; it must be from 0.01 to 100"));
   EXPECT_THAT(message({.initial_slope = 0.5}), HasSubstr("initial_slope is 0.5"));
 }
 

@@ -206,9 +206,10 @@ def test_batches_are_those_of_the_program(tmp_path, data, program):
         batches, stats = builder.build(x, y)
         assert batches.dtype == np.int64 and (batches == np.load(tmp_path / "b.npy")).all()
     counts = ("batches", "groups", "near_groups", "random_groups", "near_share", "repeated", "copies_skipped")
-    counts += ("copies_left_out", "alone", "only_copies")
+    counts += ("copies_left_out", "alone", "only_copies", "lists_without_negative", "classes_by_centre", "together", "looked_at")
     for name in counts:
         assert stats[name] == told[name], name
+    assert stats["batch_error"] == pytest.approx(told["batch_error"])
     ids, distances, _ = smartmine.knn(x, 100, seed=3)
     assert (smartmine.BatchBuilder(6, 5, near_share=0.7, rounds=2, seed=3).build(None, y, lists=(ids, distances)).batches == batches).all()
 

@@ -65,6 +65,9 @@ TEST(Configs, NameTheFieldTheValueAndTheRange) {
   EXPECT_EQ(message([](RunConfig& c) { c.data.dataset = "cub200"; }), "data-root is not given; it must say where the images of cub200 are");
   EXPECT_EQ(message([](RunConfig& c) { c.mining.find_kappa = true, c.system.name = "triplet-fanng"; }),
             "find-kappa is true; triplet-fanng has no controller to find one, so it must be false");
+  EXPECT_EQ(message([](RunConfig& c) { c.mining.longer_lists = true, c.system.name = "neighbor-batch"; }),
+            "longer-lists is true; neighbor-batch mines no triplets that they could help, so it must be false");
+  EXPECT_EQ(message([](RunConfig& c) { c.mining.longer_lists = true, c.system.name = "smart-batch"; }), "accepted");
   EXPECT_EQ(message([](RunConfig& c) { c.mining.kappa_fit = "cubic"; }), "kappa-fit is 'cubic'; it must be one of log-odds, linear");
   EXPECT_EQ(message([](RunConfig& c) { c.mining.kappa = 0.5; }), "kappa is 0.5; it must be auto or at least kappa-floor, 1");
 }
@@ -187,6 +190,20 @@ TEST(Configs, KnowWhatASettingChanges) {
   EXPECT_EQ(changes_of("save-epochs"), Changes::kOutput);
   EXPECT_EQ(changes_of("kappa"), Changes::kResult);
   EXPECT_EQ(changes_of("unheard-of"), Changes::kResult);
+}
+
+TEST(Configs, LeaveKappaAndItsTargetToTheSystem) {
+  const auto mining = [](const char* system) {
+    RunConfig config;
+    config.system.name = system;
+    return config.resolved().mining;
+  };
+  for (const char* system : {"neighbor-batch", "neighbor-semihard", "neighbor-batch-adaptive", "memory-batch"})
+    EXPECT_EQ(mining(system).kappa, 2) << system;
+  EXPECT_EQ(mining("triplet-fanng").kappa, 8);
+  EXPECT_EQ(mining("smart-batch").kappa, 4);
+  EXPECT_EQ(mining("smart-batch").target_error, 0.6);
+  EXPECT_EQ(mining("neighbor-batch-adaptive").target_error, 0.1);
 }
 
 TEST(SystemTraits, AreThoseOfTheCommandLine) {

@@ -67,6 +67,23 @@ TEST(Guards, SayWhenTheControllerHasNothingToDo) {
   EXPECT_FALSE(idle_mining(traits, options, record));
 }
 
+TEST(Guards, SayWhenKappaIsAtItsFloorAndTheErrorUnderTheTarget) {
+  const SystemTraits traits{.name = "some", .description = {}, .mines = true, .adaptive = true, .groups = true};
+  const MiningOptions options;
+  EpochRecord record = with_error(1, 20);
+  record.kappa = 1;
+  EXPECT_FALSE(kappa_at_floor(traits, options, record)) << "nothing was aimed at";
+  record.target_error = 0.1;
+  EXPECT_EQ(*kappa_at_floor(traits, options, record),
+            "kappa is at its floor, 1, and the training error, 0.050, is under the target, 0.100, all the same: batches of the nearest "
+            "classes are the hardest there are");
+  record.kappa = 1.5;
+  EXPECT_FALSE(kappa_at_floor(traits, options, record));
+  record.kappa = 1;
+  record.target_error = 0.05;
+  EXPECT_FALSE(kappa_at_floor(traits, options, record));
+}
+
 TEST(Recorders, TellANoteOfAKindOnce) {
   TrainState state;
   EpochRecord first, second;

@@ -53,6 +53,9 @@ struct KappaControllerOptions {
   std::size_t window = 3;     ///< Pairs the fit looks at. From 2 to 100.
   KappaFit fit = KappaFit::kLogOdds;
   double initial_slope = -0.375;  ///< Of log kappa over the log odds of the error, until pairs tell. From -2 to -0.125.
+  /// The initial slope weighs as much as pairs whose log odds' squared deviations from their mean add up to this squared. From 0.01 to 100,
+  /// where pairs hardly count: for errors that fall by themselves by more than kappa moves them.
+  double initial_spread = 0.2;
   /// Throws InvalidArgument naming the field, its value and the allowed range.
   void validate() const;
 };

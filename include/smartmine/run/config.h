@@ -78,12 +78,12 @@ struct SystemOptions {
 /// How hard triplets are found.
 struct MiningOptions {
   std::optional<std::int64_t> neighbors;      ///< Length of the lists; 200, or all other images if there are fewer.
-  std::optional<double> kappa;                ///< Start; 4 with the controller, 8 by schedule.
+  std::optional<double> kappa;                ///< Start; 2 of near classes, 4 with the controller, else 8.
   bool find_kappa = false;                    ///< Without a kappa the controller starts where it expects the target error.
   std::string kappa_fit = "log-odds";         ///< Of the controller: log-odds, or linear as in the paper.
   double kappa_factor = 0.8;                  ///< Of the schedule.
   double kappa_floor = 1;                     ///< Of the schedule, and the least of the controller.
-  double target_error = 0.6;                  ///< Of the controller.
+  std::optional<double> target_error;         ///< Of the controller; 0.1 of near classes, else 0.6.
   std::string target = "constant";            ///< What the controller aims at: target_error, or the validation error of the moment.
   double mined_fraction = 1;                  ///< Share of triplets mined.
   bool nearer_positives = false;              ///< Where all of a class is nearer than the negative, take its farthest if that has a loss.

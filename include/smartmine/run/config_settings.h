@@ -140,7 +140,8 @@ void visit_choosing_settings(Options& o, const Visit& visit) {
 template <class Options, class Visit>
 void visit_mining_settings(Options& o, const Visit& visit) {
   visit(Setting{"neighbors", "Length of the neighbour lists; auto: 200 or all there are", Range::from(1, 4294967294)}, o.neighbors);
-  visit(Setting{"kappa", "First kappa; auto: 4 with the controller, 8 by schedule", Range::above(0)}, o.kappa);
+  visit(Setting{"kappa", "First kappa; auto: 2 for batches of near classes, 4 with the controller, 8 by schedule", Range::above(0)},
+        o.kappa);
   visit(Setting{"find-kappa", "Unless --kappa is given, the controller starts with the one at which it expects --target-error"},
         o.find_kappa);
   visit(Setting{"kappa-fit", "How the controller reads past errors: log-odds, or linear as in the paper",
@@ -148,7 +149,9 @@ void visit_mining_settings(Options& o, const Visit& visit) {
         o.kappa_fit);
   visit(Setting{"kappa-factor", "Without the controller, every epoch multiplies kappa by this", Range::above(0, 1)}, o.kappa_factor);
   visit(Setting{"kappa-floor", "Least kappa", Range::above(0)}, o.kappa_floor);
-  visit(Setting{"target-error", "Training error that the controller holds", Range::between(0, 1)}, o.target_error);
+  visit(Setting{"target-error", "Training error that the controller aims at; auto: 0.1 for batches of near classes, else 0.6",
+                Range::between(0, 1)},
+        o.target_error);
   visit(Setting{"target", "What the controller aims at: constant (--target-error), or validation: the error on --reserved-images",
                 Range::one_of({"constant", "validation"})},
         o.target);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,11 +22,14 @@ struct SystemTraits {
   Needs needs = Needs::kLabels;  ///< Of epochs that are mined; until then random ones are enough.
   bool mines = false;            ///< Whether there is a kappa, and random triplets for --warmup-epochs.
   bool adaptive = false;         ///< Whether a controller sets it.
+  bool groups = false;           ///< Whether it puts near classes into one batch, so that kappa and lists choose classes and no triplets.
   bool remembers = false;        ///< Whether its loss also sees the epoch's embeddings of images near those of the batch.
   bool unit_norm = true;         ///< Whether the loss gets embeddings of length 1.
   bool error_counts = false;     ///< Whether the training error is a share of triplets, so that an error of 1 says that nothing is learnt.
-  double learning_rate = 0.1;    ///< That suits the loss and a network of random weights, unless somebody sets another.
-  double pretrained_rate = 0.1;  ///< Times that, for a network that starts from trained weights.
+  std::optional<double> kappa = {};  ///< First one, unless somebody sets another; none: 4 with a controller, else 8.
+  double target_error = 0.6;         ///< Likewise, of the controller.
+  double learning_rate = 0.1;        ///< That suits the loss and a network of random weights, unless somebody sets another.
+  double pretrained_rate = 0.1;      ///< Times that, for a network that starts from trained weights.
 };
 
 /// Of all systems that come with the library, in the order of the paper's tables.
