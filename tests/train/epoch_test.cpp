@@ -95,7 +95,7 @@ TEST_F(Planning, AsksTheSystemForTripletsOfSeveralKappasToFindTheFirst) {
   const Seen seen = plan(traits, 2, &controller);
   EXPECT_GT(seen.calls, 1U);
   EXPECT_EQ(seen.kappa, controller.kappa());
-  EXPECT_EQ(now_.record.target_error, config_.mining.target_error);
+  EXPECT_EQ(now_.record.target_error, 0.6);
 }
 
 }  // namespace
