@@ -153,6 +153,20 @@ TEST(FanngOnManyOddRows, TakesAFewRowsFarAwayFromAllOthers) {
   for (const Start start : {Start::kPartition, Start::kPrevious}) check(made, {.neighbors = 20, .start = start});
 }
 
+TEST(FanngOnManyOddRows, TakesNoLongerForAFewRowsFarAway) {
+  MadeRows made = clustered_unit_rows(15000, 64, 500, 0.6);
+  const auto computed = [&made] {
+    const FanngResult built = build_fanng(made.rows(), {.neighbors = 50, .for_search = false, .threads = 2});
+    EXPECT_TRUE(built.stats.recall_reached);
+    EXPECT_EQ(test::fault_of(built.lists, made.rows()), "");
+    return static_cast<double>(built.stats.distance_computations);
+  };
+  const double usual = computed();
+  for (std::size_t i = 0; i < 60; ++i)
+    for (std::size_t t = 0; t < 64; ++t) made.values[i * 250 * 64 + t] *= 100;
+  EXPECT_LT(computed(), 1.2 * usual);
+}
+
 // Lengths spread as embeddings that are not normalised may have them: one scale for the bytes of all is too coarse for the short ones.
 MadeRows rows_of_unequal_lengths(std::size_t size) {
   MadeRows made = clustered_unit_rows(size, 32, size / 30, 0.6);
