@@ -237,8 +237,10 @@ void prepare_searches(const BuildTask& task, const OrderedRows& ordered, std::ve
               (share == group.search->chunks().size() ? group.size() : group.partition.cell_begins[group.search->chunks()[share].first]);
     // Edges and a refresh want more of a search than the lists.
     group.joins = group.size() >= task.options.joined_from && !task.makes_edges && !task.options.refreshable;
-    group.measured = task.scanned();
-    calibrate(task, ordered, group, computed);
+    BuildTask searched = task;
+    searched.options.neighbors = task.searched();
+    group.measured = group.near = searched.scanned();
+    calibrate(searched, ordered, group, computed);
   }
 }
 
@@ -282,7 +284,7 @@ void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Grou
         CellSearch::Scratch& scratch = scratches[worker];
         ListScratch w(task.kernels);
         for (std::size_t c = begin; c < end; ++c) {
-          search.search(search.chunks()[own.begin + c], depth, task.scanned(), group.reach, scratch);
+          search.search(search.chunks()[own.begin + c], depth, group.near, group.reach, scratch);
           for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
             const std::size_t place = group.first + scratch.queries[i];
             gather(task, scratch, i, depth, group.first, w);

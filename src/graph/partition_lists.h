@@ -17,7 +17,8 @@ struct Group {
   Partition partition;                   ///< Of a large one, counted from its first place; empty: every pair is looked at.
   std::unique_ptr<PackedPoints> packed;  ///< Of a large one,
   std::unique_ptr<CellSearch> search;    ///< which looks into cells
-  float reach = 0;                       ///< as far as this.
+  float reach = 0;                       ///< as far as this
+  std::size_t near = 0;                  ///< times the distance of so many-th candidate.
   std::size_t measured = 0;              ///< So many candidates, the point itself included, are measured in full.
   bool joins = false;                    ///< Its points look at the lists of their neighbours, and are searched less for it.
   std::vector<std::size_t> shares;       ///< Places where those begin that each member of a team lists, and the last end.

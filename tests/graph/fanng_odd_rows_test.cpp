@@ -167,6 +167,16 @@ TEST(FanngOnManyOddRows, TakesNoLongerForAFewRowsFarAway) {
   EXPECT_LT(computed(), 1.2 * usual);
 }
 
+// The candidates for edges lie far beyond such lists, and must have no holes there.
+TEST(FanngOnManyOddRows, IsCertifiedWithShortLists) {
+  const MadeRows made = clustered_unit_rows(20000, 64, 666, 0.6);
+  for (const std::size_t neighbors : {10, 50}) {
+    const NeighborStats stats = build_fanng(made.rows(), {.neighbors = neighbors, .certify = true, .threads = 2}).stats;
+    EXPECT_TRUE(stats.success_reached) << neighbors << ": " << stats.success_rate;
+    EXPECT_LT(stats.edges_added, 2 * made.size()) << neighbors;
+  }
+}
+
 // Lengths spread as embeddings that are not normalised may have them: one scale for the bytes of all is too coarse for the short ones.
 MadeRows rows_of_unequal_lengths(std::size_t size) {
   MadeRows made = clustered_unit_rows(size, 32, size / 30, 0.6);
