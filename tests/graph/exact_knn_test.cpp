@@ -258,6 +258,15 @@ TEST(ExactKnn, FillsInItsStats) {
   EXPECT_NEAR(stages, stats.seconds, 0.1 * stats.seconds + 0.01);
 }
 
+TEST(ExactKnn, CountsTheRowsThatTellHowMuchRoomToMake) {
+  if (kernels::active().bytes == nullptr) GTEST_SKIP() << "no panels of bytes";
+  const MadeRows made = clustered_unit_rows(3000, 32, 100);
+  const std::uint64_t lists = ExactKnn({.neighbors = 10, .threads = 1}).neighbors(made.rows()).stats.distance_computations;
+  // For queries from elsewhere none are tried. A row that finds itself counts once more.
+  const std::uint64_t queries = ExactKnn({.neighbors = 11, .threads = 1}).search(made.rows(), made.rows()).stats.distance_computations;
+  EXPECT_GE(lists + 3000, queries + 32U * 3000);
+}
+
 TEST(ExactKnn, CanBeCancelled) {
   const MadeRows made = clustered_unit_rows(3000, 16, 10);
   std::size_t calls = 0;
