@@ -91,9 +91,10 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->capture_default_str();
   command.add_flag(
       "--certify", options.certify,
-      fmt::format("Go on until the success rate is reached however long it takes; without it, only with another option for the graph "
-                  "and up to {},{:03} rows, or with --start random",
-                  kCertifiedUnasked / 1000, kCertifiedUnasked % 1000));
+      fmt::format(
+          "Go on until the success rate is reached or 100 walks a row were tried; without it, only with another option for the graph "
+          "and up to {},{:03} rows, or with --start random",
+          kCertifiedUnasked / 1000, kCertifiedUnasked % 1000));
   command
       .add_option("--edge-candidates", options.edge_candidates,
                   "Nearest neighbours considered for a vertex's edges; 0: as many as needed; at most 4096")

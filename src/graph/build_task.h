@@ -34,6 +34,12 @@ struct BuildTask {
     if (size() <= 2 * kCertifiedUnasked) return 600;
     return size() <= 5 * kCertifiedUnasked ? 800 : 1000;
   }
+  /// Nearest of a point that a search should find: its list, or more where they become candidates for edges. Ways out of traps are found by
+  /// ranks, and among candidates full of holes they are not: walks then fail however many of them are mended.
+  std::size_t searched() const {
+    constexpr std::size_t kEnough = 100;
+    return certifies() ? std::max(neighbors(), std::min(edge_candidates(), kEnough)) : neighbors();
+  }
   /// Candidates measured in full: the list, the point itself, and some for what packing blurs.
   std::size_t scanned() const { return std::min(size(), neighbors() + 9 + neighbors() / 8); }
   /// Candidates a search brings home, the point itself included.

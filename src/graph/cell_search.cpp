@@ -1,6 +1,7 @@
 #include "graph/cell_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -15,6 +16,14 @@ namespace {
 
 constexpr std::size_t kSeedPoints =
     2048;  // about as many points, in the nearest cells, are looked at first, to have a threshold for the rest
+
+// Whether a row lies so far out that it would drag the centre of its cell away from all others there.
+bool lies_far(const float* row, const Frame& frame) {
+  constexpr float kFar = 4 * 127;  // a byte ends at 127 steps
+  float most = 0;
+  for (std::size_t t = 0; t < frame.centre.size(); ++t) most = std::max(most, std::abs(row[t] - frame.centre[t]));
+  return most * frame.scale > kFar;
+}
 
 }  // namespace
 
@@ -51,6 +60,7 @@ CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::spa
   std::vector<float> centroids(cells() * dimension);
   parallel_for(cells(), 4, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     std::vector<float> centres;
+    std::vector<char> far;
     const auto pack = [&](const float* rows, std::size_t first, std::size_t count, std::uint8_t* panels) {
       pack_panels(panel_kernels_, points_.frame(), rows, first, count, panels);
     };
@@ -59,14 +69,24 @@ CellSearch::CellSearch(const Rows& ordered, const PackedPoints& points, std::spa
       kernels::Reservoir norm{};
       float* centroid = centroids.data() + c * dimension;
       centres.assign(blocks * dimension, 0.0F);
+      // Where only some lie far out, the centre is that of the others.
+      far.resize(count);
+      for (std::size_t p = 0; p < count; ++p) far[p] = lies_far(ordered[first + p], points_.frame()) ? 1 : 0;
+      const auto others = [&far](std::size_t from, std::size_t to) {
+        return static_cast<std::size_t>(
+            std::count(far.begin() + static_cast<std::ptrdiff_t>(from), far.begin() + static_cast<std::ptrdiff_t>(to), 0));
+      };
+      const std::size_t usual = others(0, count);
       for (std::size_t block = 0; block < blocks; ++block) {
         const std::size_t from = block * kPanelWidth, to = std::min(from + kPanelWidth, count);
         float* centre = centres.data() + block * dimension;
+        const std::size_t usual_here = others(from, to);
         for (std::size_t p = from; p < to; ++p)
-          for (std::size_t t = 0; t < dimension; ++t) centre[t] += ordered[first + p][t];
+          for (std::size_t t = 0; t < dimension && (far[p] == 0 || usual_here == 0); ++t) centre[t] += ordered[first + p][t];
+        const bool counts = usual_here > 0 || usual == 0;
         for (std::size_t t = 0; t < dimension; ++t) {
-          centroid[t] += centre[t] / static_cast<float>(count);
-          centre[t] /= static_cast<float>(to - from);
+          if (counts) centroid[t] += centre[t] / static_cast<float>(usual > 0 ? usual : count);
+          centre[t] /= static_cast<float>(usual_here > 0 ? usual_here : to - from);
         }
       }
       panel_kernels_.pack_query(points_.frame().packing(), centroid, packed_centroids_.data() + c * row_bytes_, &norm);

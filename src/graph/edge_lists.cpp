@@ -73,7 +73,7 @@ struct Walk {
 // Adds the edges that these walks lacked, those of one vertex in the order of the walks.
 std::uint64_t add_missing(std::span<const Walk> walks, EdgeLists& edges, const Rows& rows, unsigned threads,
                           const kernels::Kernels& kernels) {
-  constexpr std::size_t kParts = 64;       // of the vertices
+  constexpr std::size_t kParts = 64;      // of the vertices
   constexpr std::size_t kWorthIt = 1024;  // walks: with fewer it takes longer to start threads
   const auto add = [&](const Walk& walk) { return edges.add(walk.stopped, {walk.squared, walk.target}, rows, kernels) ? 1U : 0U; };
   std::uint64_t added = 0;
@@ -243,7 +243,7 @@ TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOp
   std::size_t tried = 0;
   std::size_t size = kLeastPairs;
   std::size_t trial = 1;  // the graph as it came is put to the first
-  bool on_trial = true;
+  bool on_trial = true, last = false;
   WholeTargets whole(options);
   std::vector<std::uint32_t> targets;
   for (std::uint64_t round = 0; vertices > 1; ++round) {
@@ -258,7 +258,15 @@ TraverseResult traverse_add(EdgeLists& edges, const Rows& rows, const TraverseOp
     result.pairs = size;
     report(progress, "traverse-add", static_cast<std::size_t>(std::min(result.bound / options.target, 1.0) * 1000), 1000);
     result.reached = on_trial && result.bound >= options.target;
-    if (result.reached || tried >= options.most_pairs || result.rate < options.hopeless_below) return result;
+    if (result.reached || last || result.rate < options.hopeless_below) return result;
+    if (tried >= options.most_pairs) {
+      if (on_trial) return result;
+      // Given up: what is said of the graph is measured on more pairs than a batch has, as one more trial.
+      last = on_trial = true;
+      ++trial;
+      size = kMostPairs;
+      continue;
+    }
     const std::size_t most = arrived == size ? options.most_pairs : kMostPairs;
     const std::size_t enough = pairs_to_pass(result.rate, options.target, deviations_of_trial(trial + 1), most);
     on_trial = enough > 0;

@@ -46,8 +46,8 @@ void scan_plainly(const Rows& rows, const float* query, std::uint32_t own, std::
 class ListFinder {
  public:
   ListFinder(const Rows& rows, const ExactLists& lists, const kernels::Kernels& kernels, unsigned threads, const Progress& progress,
-             std::string_view stage)
-      : rows_(rows), lists_(lists), kernels_(kernels), threads_(threads), progress_(progress), stage_(stage) {}
+             std::string_view stage, std::span<const std::uint32_t> far)
+      : rows_(rows), lists_(lists), kernels_(kernels), threads_(threads), progress_(progress), stage_(stage), far_(far) {}
 
   // Lists of `queries` by a scan of panels; returns the queries around which more points lie within the packing's error than there is room
   // for.
@@ -79,6 +79,7 @@ class ListFinder {
   unsigned threads_;
   const Progress& progress_;
   std::string_view stage_;
+  std::span<const std::uint32_t> far_;  // rows that are not scanned: candidates of every query
   std::atomic<std::uint64_t> computed_{0};
 };
 
@@ -106,7 +107,7 @@ std::size_t ListFinder::scan_block(const PackedRows& packed, std::span<const std
   std::vector<std::uint32_t> candidates;
   std::size_t most = 0;
   for (std::size_t i = 0; i < block; ++i) {
-    if (reservoirs[i].overflowed || reservoirs[i].count < std::min(keep(), rows_.size())) {
+    if (reservoirs[i].overflowed || reservoirs[i].count < std::min(keep(), packed.size())) {
       crowded.push_back(queries[i]);
       continue;
     }
@@ -114,8 +115,11 @@ std::size_t ListFinder::scan_block(const PackedRows& packed, std::span<const std
     if (reservoirs[i].count > keep()) kernels_.shrink(&reservoirs[i], keep(), capacity + kernels::kReservoirSlack);
     most = std::max<std::size_t>(most, reservoirs[i].count);
     candidates.clear();
+    const std::uint32_t own = own_of(queries[i]);
     for (std::uint32_t entry = 0; entry < reservoirs[i].count; ++entry)
-      if (reservoirs[i].slots[entry] != own_of(queries[i])) candidates.push_back(reservoirs[i].slots[entry]);
+      if (const std::uint32_t row = packed.row(reservoirs[i].slots[entry]); row != own) candidates.push_back(row);
+    for (const std::uint32_t row : far_)
+      if (row != own) candidates.push_back(row);
     distances += candidates.size();
     write(writer, queries[i], candidates);
   }
@@ -130,19 +134,20 @@ std::size_t ListFinder::choose_room(const PackedRows& packed) {
   // Little room keeps thresholds fresh, and panels in the second-level cache; too little has queries scanned again. Rows are tried, not
   // queries, so that all members of a team choose the same.
   std::vector<const float*> rows(kProbes);
-  for (std::size_t i = 0; i < kProbes; ++i) rows[i] = rows_[i * rows_.size() / kProbes];
+  for (std::size_t i = 0; i < kProbes; ++i) rows[i] = rows_[packed.row(static_cast<std::uint32_t>(i * packed.size() / kProbes))];
   std::vector<std::uint32_t> ids(kProbes * lists_.neighbors), probes(kProbes), crowded;
   std::vector<float> distances(ids.size());
   std::iota(probes.begin(), probes.end(), 0U);
   const ExactLists lists{rows, {}, lists_.neighbors, ids, distances};
-  ListFinder trial(rows_, lists, kernels_, threads_, progress_, stage_);
+  ListFinder trial(rows_, lists, kernels_, threads_, progress_, stage_, far_);
   const std::size_t most = trial.scan_block(packed, probes, 64 * keep() + kLittle, crowded);
+  computed_ += trial.computed();
   return crowded.size() > kProbes / 2 ? 0 : std::max(kLeast, most + most / 4 + kLittle);
 }
 
 std::vector<std::uint32_t> ListFinder::scan(const Frame& frame, const kernels::PanelKernels& panels,
                                             std::span<const std::uint32_t> queries) {
-  const PackedRows packed(rows_, frame, kernels_, panels, threads_);
+  const PackedRows packed(rows_, frame, kernels_, panels, threads_, far_);
   const std::size_t capacity = choose_room(packed);
   if (capacity == 0) return {queries.begin(), queries.end()};
   std::vector<std::vector<std::uint32_t>> crowded((queries.size() + kQueryBlock - 1) / kQueryBlock);
@@ -176,18 +181,24 @@ void ListFinder::measure(std::span<const std::uint32_t> queries) {
 
 std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const kernels::Kernels& kernels, unsigned threads,
                                const Progress& progress, std::string_view stage) {
-  ListFinder finder(rows, lists, kernels, threads, progress, stage);
-  std::vector<std::uint32_t> queries(lists.queries.size());
-  std::iota(queries.begin(), queries.end(), 0U);
+  // A few rows that are much longer than the others would make bytes coarse for all, and the bounds of what rounding may hide wide.
+  std::vector<std::uint32_t> far;
+  const Frame frame = usual_frame(rows, threads, far);
+  ListFinder finder(rows, lists, kernels, threads, progress, stage, far);
+  std::vector<std::uint32_t> queries, far_queries;
+  for (std::uint32_t q = 0; q < lists.queries.size(); ++q) {
+    const bool is_far = !far.empty() && !lists.own.empty() && std::binary_search(far.begin(), far.end(), lists.own[q]);
+    (is_far ? far_queries : queries).push_back(q);
+  }
   // Rows so close together or so far apart that the frame's scale is not for floats are measured plainly.
-  const Frame frame = whole_frame(rows, threads);
   if (frame.scale > 1e-15F && frame.scale < 1e15F) {
     const kernels::PanelKernels& best = panel_kernels(kernels, rows.dimension());
     // Turning all rows pays where that many are searched for.
     const bool turns = &best != &kernels.floats && kTurnedShare * finder.total() >= rows.size();
-    queries = finder.scan(turns ? turned_frame(rows, frame, threads) : frame, best, queries);
+    queries = finder.scan(turns ? turned_frame(rows, frame, threads, far) : frame, best, queries);
     if (!queries.empty() && &best != &kernels.floats) queries = finder.scan(frame, kernels.floats, queries);
   }
+  queries.insert(queries.end(), far_queries.begin(), far_queries.end());
   finder.measure(queries);
   return finder.computed();
 }

@@ -98,6 +98,11 @@ Listed list_from_partition(const BuildTask& task, Account& account) {
     account.stats.recall = truth.recall(candidates.lists);
     join(task, ordered, groups, truth, candidates, account);
   } while (account.stats.recall < task.options.recall_target && widen(groups));
+  if (!task.makes_edges && account.stats.recall < task.options.recall_target) {
+    candidates.forward = ForwardEdges(task.size());
+    for (const Group& group : groups) choose_edges_from_lists(task, ordered, group, candidates, account.computed());
+    account.end("edges");
+  }
   // Points packed about different centres cannot be compared.
   std::unique_ptr<PackedPoints> packed = groups.size() == 1 ? std::move(groups[0].packed) : nullptr;
   return Listed{std::move(ordered), std::move(candidates), std::move(packed), std::move(truth)};
@@ -199,21 +204,22 @@ void judge_recall(const BuildTask& task, Account& account) {
 }
 
 Built build_from_partition(const BuildTask& task, const Fanng* previous, Account& account) {
-  std::optional<Listed> listed = list_from_partition(task, account);
+  Listed listed = list_from_partition(task, account);
+  BuildTask with_edges = task;
   if (!task.makes_edges) {
-    judge_recall(task, account);
-    if (account.stats.recall_reached) return Built{std::move(listed->ordered), std::move(listed->candidates), EdgeLists(0, 1)};
-    account.stats.note.clear();
-    listed.reset();
-    BuildTask with_edges = task;  // searches through them are what is left
+    if (account.stats.recall >= task.options.recall_target) {
+      judge_recall(task, account);
+      return Built{std::move(listed.ordered), std::move(listed.candidates), EdgeLists(0, 1)};
+    }
+    // Searches through edges are what is left; they are made from the lists, for nothing that comes after these was kept.
     with_edges.makes_edges = true;
-    return build_from_partition(with_edges, previous, account);
+    with_edges.options.edge_candidates = 0;
   }
-  EdgeLists edges = make_edges(task, *listed, account);
-  listed->packed.reset();
-  certify(task, previous, listed->ordered, edges, account);
-  Built built{std::move(listed->ordered), std::move(listed->candidates), std::move(edges)};
-  if (account.stats.recall < task.options.recall_target) complete_lists(task, listed->truth, built, account);
+  EdgeLists edges = make_edges(with_edges, listed, account);
+  listed.packed.reset();
+  certify(with_edges, previous, listed.ordered, edges, account);
+  Built built{std::move(listed.ordered), std::move(listed.candidates), std::move(edges)};
+  if (account.stats.recall < task.options.recall_target) complete_lists(with_edges, listed.truth, built, account);
   judge_recall(task, account);
   return built;
 }

@@ -52,18 +52,31 @@ NeighborResult lists_by_device(const Rows& rows, std::size_t neighbors, const Ne
   return found;
 }
 
-/// Holds some lists of a device against exact ones: its arithmetic is its own. An entry is right if it is as near as the last true one.
+/// Holds some lists of a device against exact ones: its arithmetic is its own. An entry is right if it is another row, not on the list
+/// before, as near as the last true one when measured here, and about as far as the device says.
 void measure_recall(const Rows& rows, unsigned threads, NeighborResult& found) {
   constexpr std::size_t kPoints = 100;
-  constexpr float kRounding = 1e-5F;
+  constexpr float kRounding = 1e-5F, kClaim = 1e-4F;  // of a distance
   const std::size_t neighbors = found.lists.neighbors(), count = std::min(kPoints, rows.size());
   std::vector<std::uint32_t> points(count);
   for (std::size_t i = 0; i < count; ++i) points[i] = static_cast<std::uint32_t>(i * rows.size() / count);
   const NeighborLists truth = lists_of_some(rows, points, neighbors, threads).lists;
   std::size_t right = 0;
-  for (std::size_t i = 0; i < count; ++i)
-    for (const float distance : found.lists.distances(points[i]))
-      right += distance <= truth.distances(i)[neighbors - 1] * (1 + kRounding) + kRounding;
+  std::vector<std::uint32_t> seen;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float last = truth.distances(i)[neighbors - 1];
+    seen.assign(1, points[i]);
+    for (std::size_t j = 0; j < neighbors; ++j) {
+      const std::uint32_t id = found.lists.ids(points[i])[j];
+      if (id >= rows.size()) continue;
+      const float squared = kernels::active().squared_distance(rows[points[i]], rows[id], rows.dimension());
+      const bool told = std::abs(found.lists.distances(points[i])[j] - squared) <= kClaim * std::max(squared, last);
+      const auto place = std::lower_bound(seen.begin(), seen.end(), id);
+      if (place != seen.end() && *place == id) continue;
+      seen.insert(place, id);
+      right += told && squared <= last * (1 + kRounding) ? 1 : 0;
+    }
+  }
   found.stats.recall = static_cast<double>(right) / static_cast<double>(count * neighbors);
   found.stats.recall_sample = count;
 }

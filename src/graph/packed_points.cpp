@@ -10,8 +10,11 @@ namespace smartmine {
 using kernels::kPanelWidth;
 
 PackedPoints::PackedPoints(const Rows& rows, const kernels::Kernels& kernels, unsigned threads)
+    : PackedPoints(rows, panel_kernels(kernels, rows.dimension()), threads) {}
+
+PackedPoints::PackedPoints(const Rows& rows, const kernels::PanelKernels& panels, unsigned threads)
     : frame_(sampled_frame(rows, threads)),
-      kernels_(panel_kernels(kernels, rows.dimension())),
+      kernels_(panels),
       row_bytes_(kernels_.query_bytes(rows.dimension())),
       panel_bytes_(kernels_.panel_bytes(rows.dimension())),
       rows_(rows.size() * row_bytes_),

@@ -14,7 +14,9 @@ namespace smartmine {
 /// own.
 class PackedPoints {
  public:
+  /// Packs as `panel_kernels(kernels, dimension)` says, or as `panels` do.
   PackedPoints(const Rows& rows, const kernels::Kernels& kernels, unsigned threads);
+  PackedPoints(const Rows& rows, const kernels::PanelKernels& panels, unsigned threads);
 
   const Frame& frame() const { return frame_; }
   const kernels::PanelKernels& kernels() const { return kernels_; }

@@ -20,8 +20,11 @@ float scale_for(float most) {
   return std::clamp(127.0F / std::max(most, 1e-36F), 1e-18F, 1e18F);
 }
 
-// The mean of `count` rows spread evenly over all, and the largest coordinate of each of them about it.
-Frame frame_of(const Rows& rows, std::size_t count, std::vector<float>& reach, unsigned threads) {
+bool is_in(std::span<const std::uint32_t> ids, std::size_t id) { return !ids.empty() && std::binary_search(ids.begin(), ids.end(), id); }
+
+// The mean of `count` rows spread evenly over all, but for some left out, and the largest coordinate of each of them about it.
+Frame frame_of(const Rows& rows, std::size_t count, std::vector<float>& reach, unsigned threads,
+               std::span<const std::uint32_t> left_out = {}) {
   const std::size_t size = rows.size(), dimension = rows.dimension();
   constexpr std::size_t kPiece = 1024;
   std::vector<std::vector<double>> sums((count + kPiece - 1) / kPiece);
@@ -29,6 +32,7 @@ Frame frame_of(const Rows& rows, std::size_t count, std::vector<float>& reach, u
     std::vector<double>& sum = sums[begin / kPiece];
     sum.assign(dimension, 0.0);
     for (std::size_t s = begin; s < end; ++s) {
+      if (is_in(left_out, s * size / count)) continue;
       const float* row = rows[s * size / count];
       for (std::size_t t = 0; t < dimension; ++t) sum[t] += row[t];
     }
@@ -38,7 +42,7 @@ Frame frame_of(const Rows& rows, std::size_t count, std::vector<float>& reach, u
   for (std::size_t t = 0; t < dimension; ++t) {
     double total = 0;
     for (const std::vector<double>& sum : sums) total += sum[t];
-    frame.centre[t] = static_cast<float>(total / static_cast<double>(count));
+    frame.centre[t] = static_cast<float>(total / static_cast<double>(count - left_out.size()));
   }
   reach.resize(count);
   parallel_for(count, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
@@ -72,12 +76,39 @@ Frame whole_frame(const Rows& rows, unsigned threads) {
   return frame;
 }
 
+Frame usual_frame(const Rows& rows, unsigned threads, std::vector<std::uint32_t>& far) {
+  constexpr std::size_t kMostFar = 128, kShare = 64;  // at most so many, and one row in so many
+  constexpr float kFar = 2;
+  constexpr int kRounds = 3;  // the farthest drag the mean along, and hide the next
+  const std::size_t most = std::min(kMostFar, rows.size() / kShare);
+  far.clear();
+  std::vector<float> reach, sorted;
+  Frame frame;
+  for (int round = 0; round < kRounds; ++round) {
+    frame = frame_of(rows, rows.size(), reach, threads, far);
+    sorted = reach;
+    const auto place = sorted.end() - 1 - static_cast<std::ptrdiff_t>(most);
+    std::nth_element(sorted.begin(), place, sorted.end());
+    std::vector<std::uint32_t> farther;
+    for (std::size_t i = 0; i < reach.size(); ++i)
+      if (reach[i] > kFar * *place) farther.push_back(static_cast<std::uint32_t>(i));
+    const bool settled = farther == far || !(*place > 0);  // most rows may be equal
+    if (settled) break;
+    far = std::move(farther);
+  }
+  float largest = 0;
+  for (std::size_t i = 0; i < reach.size(); ++i)
+    if (!is_in(far, i)) largest = std::max(largest, reach[i]);
+  frame.scale = scale_for(largest);
+  return frame;
+}
+
 void Frame::turn(const float* row, float* out) const {
   for (std::size_t t = 0; t < centre.size(); ++t) out[t] = row[t] - centre[t];
   rotation->turn(out);
 }
 
-Frame turned_frame(const Rows& rows, Frame whole, unsigned threads) {
+Frame turned_frame(const Rows& rows, Frame whole, unsigned threads, std::span<const std::uint32_t> far) {
   constexpr std::size_t kPiece = 1024;
   Frame turned = whole;
   turned.rotation.emplace(rows.dimension());
@@ -85,6 +116,7 @@ Frame turned_frame(const Rows& rows, Frame whole, unsigned threads) {
   parallel_for(rows.size(), kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     std::vector<float> row(rows.dimension());
     for (std::size_t i = begin; i < end; ++i) {
+      if (is_in(far, i)) continue;
       turned.turn(rows[i], row.data());
       for (const float value : row) most[begin / kPiece] = std::max(most[begin / kPiece], std::abs(value));
     }
@@ -101,25 +133,40 @@ const kernels::PanelKernels& panel_kernels(const kernels::Kernels& kernels, std:
 }
 
 float pack_panels(const kernels::PanelKernels& kernels, const Frame& frame, const float* rows, std::size_t first, std::size_t count,
-                  std::uint8_t* panels) {
+                  std::uint8_t* panels, std::span<const std::uint32_t> ids) {
   const std::size_t bytes = kernels.panel_bytes(frame.centre.size());
-  std::uint32_t ids[kernels::kPanelWidth];
+  std::uint32_t following[kernels::kPanelWidth];
   float error = 0;
   for (std::size_t p = 0; p < panels_of(count); ++p) {
     const std::size_t lanes = std::min(kernels::kPanelWidth, count - p * kernels::kPanelWidth);
-    std::iota(ids, ids + lanes, static_cast<std::uint32_t>(first + p * kernels::kPanelWidth));
-    error = std::max(error, kernels.pack_panel(frame.packing(), rows, ids, lanes, panels + p * bytes));
+    const std::size_t from = first + p * kernels::kPanelWidth;
+    std::iota(following, following + lanes, static_cast<std::uint32_t>(from));
+    const std::uint32_t* mine = ids.empty() ? following : ids.data() + from;
+    error = std::max(error, kernels.pack_panel(frame.packing(), rows, mine, lanes, panels + p * bytes));
   }
   return error;
 }
 
+namespace {
+
+// All numbers under `size` but those left out; none where none are.
+std::vector<std::uint32_t> others(std::size_t size, std::span<const std::uint32_t> left_out) {
+  if (left_out.empty()) return {};
+  std::vector<std::uint32_t> all(size), rest(size - left_out.size());
+  std::iota(all.begin(), all.end(), 0U);
+  std::set_difference(all.begin(), all.end(), left_out.begin(), left_out.end(), rest.begin());
+  return rest;
+}
+
+}  // namespace
+
 float PackedRows::longest_row(const Rows& rows, unsigned threads) const {
   constexpr std::size_t kPiece = 4096;
-  std::vector<float> longest((rows.size() + kPiece - 1) / kPiece, 0.0F);
-  parallel_for(rows.size(), kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
+  std::vector<float> longest((size_ + kPiece - 1) / kPiece, 0.0F);
+  parallel_for(size_, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     for (std::size_t i = begin; i < end; ++i)
-      longest[begin / kPiece] =
-          std::max(longest[begin / kPiece], table_->squared_distance(rows[i], frame_.centre.data(), rows.dimension()));
+      longest[begin / kPiece] = std::max(longest[begin / kPiece], table_->squared_distance(rows[row(static_cast<std::uint32_t>(i))],
+                                                                                           frame_.centre.data(), rows.dimension()));
   });
   return *std::max_element(longest.begin(), longest.end()) * frame_.scale * frame_.scale;
 }
@@ -128,8 +175,9 @@ PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kern
     : PackedRows(rows, frame, kernels, panel_kernels(kernels, rows.dimension()), threads) {}
 
 PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kernels& kernels, const kernels::PanelKernels& panels,
-                       unsigned threads)
-    : size_(rows.size()),
+                       unsigned threads, std::span<const std::uint32_t> left_out)
+    : ids_(others(rows.size(), left_out)),
+      size_(rows.size() - left_out.size()),
       frame_(frame),
       table_(&kernels),
       kernels_(&panels),
@@ -140,11 +188,12 @@ PackedRows::PackedRows(const Rows& rows, const Frame& frame, const kernels::Kern
   parallel_for(size_, kPiece, threads, [&](std::size_t begin, std::size_t end, unsigned) {
     std::uint8_t* out = panels_.data() + begin / kernels::kPanelWidth * panel_bytes_;
     if (!frame_.rotation) {
-      errors[begin / kPiece] = pack_panels(*kernels_, frame_, rows.data(), begin, end - begin, out);
+      errors[begin / kPiece] = pack_panels(*kernels_, frame_, rows.data(), begin, end - begin, out, ids_);
       return;
     }
     Buffer<float> turned((end - begin) * rows.dimension());
-    for (std::size_t i = begin; i < end; ++i) frame_.turn(rows[i], turned.data() + (i - begin) * rows.dimension());
+    for (std::size_t i = begin; i < end; ++i)
+      frame_.turn(rows[row(static_cast<std::uint32_t>(i))], turned.data() + (i - begin) * rows.dimension());
     errors[begin / kPiece] = pack_panels(*kernels_, frame_, turned.data(), 0, end - begin, out);
   });
   error_ = *std::max_element(errors.begin(), errors.end());

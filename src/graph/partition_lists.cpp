@@ -61,10 +61,13 @@ Calibration choose_points(const Group& group) {
   return sample;
 }
 
-double recall_at(float reach, const BuildTask& task, const OrderedRows& ordered, const Group& group, const Calibration& sample,
-                 const RecallSample& truth, std::uint64_t& distances) {
+// The recall of lists of a sample of points, if the first measured[0], measured[1], ... of all candidates are measured in full; these
+// ascend.
+std::vector<double> recalls_at(float reach, std::span<const std::size_t> measured, const BuildTask& task, const OrderedRows& ordered,
+                               const Group& group, const Calibration& sample, const RecallSample& truth, std::uint64_t& distances) {
   const Rows rows = ordered.rows();
-  std::atomic<std::size_t> right{0};
+  const std::size_t most = measured.back();
+  std::vector<std::atomic<std::size_t>> right(measured.size());
   std::atomic<std::uint64_t> computed{0};
   parallel_for(sample.chunks.size(), 1, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
     CellSearch::Scratch scratch;
@@ -72,18 +75,49 @@ double recall_at(float reach, const BuildTask& task, const OrderedRows& ordered,
     w.sorted.resize(task.neighbors());
     w.distances.resize(task.neighbors());
     for (std::size_t c = begin; c < end; ++c) {
-      group.search->search(sample.chunks[c], task.scanned(), task.scanned(), reach, scratch, sample.places[c]);
+      group.search->search(sample.chunks[c], most, task.scanned(), reach, scratch, sample.places[c]);
       for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
-        gather(task, scratch, i, task.scanned(), group.first, w);
-        w.writer.write(rows[group.first + scratch.queries[i]], rows, w.candidates, task.neighbors(), w.sorted.data(), w.distances.data());
-        for (std::uint32_t& place : w.sorted) place -= static_cast<std::uint32_t>(group.first);
-        right += truth.hits(sample.firsts[c] + i, w.sorted, w.distances);
+        gather(task, scratch, i, most, group.first, w);
+        for (std::size_t m = 0; m < measured.size(); ++m) {
+          const auto some = std::span(w.candidates).first(m + 1 == measured.size() ? w.candidates.size() : measured[m]);
+          w.writer.write(rows[group.first + scratch.queries[i]], rows, some, task.neighbors(), w.sorted.data(), w.distances.data());
+          for (std::uint32_t& place : w.sorted) place -= static_cast<std::uint32_t>(group.first);
+          right[m] += truth.hits(sample.firsts[c] + i, w.sorted, w.distances);
+        }
       }
     }
     computed += scratch.computed;
   });
   distances += computed;
-  return static_cast<double>(right) / static_cast<double>(sample.points.size() * task.neighbors());
+  std::vector<double> recalls;
+  for (const std::size_t hits : right)
+    recalls.push_back(static_cast<double>(hits) / static_cast<double>(sample.points.size() * task.neighbors()));
+  return recalls;
+}
+
+// Where rows are of very unequal lengths, one scale for the bytes of all is too coarse for the short ones: however much is looked at, the
+// true neighbours are not among the candidates that are measured. If that is why more than `harmless` is missing, lets the group measure
+// more of them, as many as it takes, or packs it as floats, which are exact and four times as slow. Returns whether it did.
+bool sharpen(double harmless, const BuildTask& task, const OrderedRows& ordered, Group& group, const Calibration& sample,
+             const RecallSample& truth, std::uint64_t& computed) {
+  constexpr std::size_t kMostMeasured = 512, kMostTimes = 8;
+  constexpr float kEverything = 1e9F;
+  if (&group.packed->kernels() == &task.kernels.floats) return false;
+  std::vector<std::size_t> measured = {group.measured};
+  const std::size_t most = std::max(2 * group.measured, std::min(kMostMeasured, kMostTimes * group.measured));
+  while (2 * measured.back() <= std::min(most, group.size())) measured.push_back(2 * measured.back());
+  const std::vector<double> recalls = recalls_at(kEverything, measured, task, ordered, group, sample, truth, computed);
+  const auto enough = std::find_if(recalls.begin(), recalls.end(), [&](double recall) { return 1 - recall <= harmless; });
+  if (enough == recalls.begin()) return false;
+  if (enough != recalls.end()) {
+    group.measured = measured[static_cast<std::size_t>(enough - recalls.begin())];
+    return true;
+  }
+  const Rows rows = ordered.rows(group.first, group.last);
+  group.search.reset();  // not both at once
+  group.packed = std::make_unique<PackedPoints>(rows, task.kernels.floats, task.threads());
+  group.search = std::make_unique<CellSearch>(rows, *group.packed, group.partition.cell_begins, task.kernels, task.threads());
+  return true;
 }
 
 // What may be missing before the exchange, so that no more than `allowed` is missing after it. Of what lists miss it mends the more the
@@ -99,8 +133,8 @@ double missing_before_exchange(double allowed) {
   return low;
 }
 
-// The smallest reach that brings a sample of points to the recall asked for, with something to spare.
-float calibrate(const BuildTask& task, const OrderedRows& ordered, const Group& group, std::uint64_t& computed) {
+// Settles on the smallest reach that brings a sample of points to the recall asked for, with something to spare.
+void calibrate(const BuildTask& task, const OrderedRows& ordered, Group& group, std::uint64_t& computed) {
   const Calibration sample = choose_points(group);
   const RecallSample truth(task, ordered.rows(group.first, group.last), sample.points, computed);
   // The exchange that follows mends next to nothing of noise, which is told by how much of it a search looks at. The sample is small: ask
@@ -109,14 +143,28 @@ float calibrate(const BuildTask& task, const OrderedRows& ordered, const Group& 
   const double missing_allowed = 0.85 * (1 - task.options.recall_target);
   const double missing_before = missing_before_exchange(missing_allowed / (group.joins ? 1 - join_mends(task.neighbors()) : 1));
   // What is missing falls about exponentially with the reach: two or three looks settle it.
-  float reach = 1.1F, earlier_reach = 0;
-  double earlier_log = 0, slope = -8.6;
+  constexpr float kFirstReach = 1.1F;
+  constexpr double kUsualSlope = -8.6, kHarmless = 0.25;  // of what may be missing may be missing for want of fine bytes
+  float& reach = group.reach = kFirstReach;
+  float earlier_reach = 0;
+  double earlier_log = 0, slope = kUsualSlope;
+  bool sharpened = false;
   for (int look = 0; look < 8; ++look) {
     const std::uint64_t before = computed;
-    const double missing = std::max(1e-6, 1 - recall_at(reach, task, ordered, group, sample, truth, computed));
+    const double recall = recalls_at(reach, {&group.measured, 1}, task, ordered, group, sample, truth, computed)[0];
+    const double missing = std::max(1e-6, 1 - recall);
     const double distances = static_cast<double>(computed - before) / static_cast<double>(sample.points.size());
     const double goal = distances > kNoise * static_cast<double>(group.size()) ? missing_allowed : missing_before;
     if (missing <= goal && missing > 0.8 * goal) break;
+    // To reach farther has not helped as expected.
+    if (!sharpened && look >= 2 && reach > std::max(kFirstReach, earlier_reach) && missing > goal) {
+      sharpened = true;
+      if (sharpen(kHarmless * goal, task, ordered, group, sample, truth, computed)) {
+        slope = kUsualSlope;
+        look = -1;  // from here as from the beginning
+        continue;
+      }
+    }
     if (look > 0 && reach != earlier_reach)
       slope = std::clamp((std::log(missing) - earlier_log) / static_cast<double>(reach - earlier_reach), -40.0, -2.0);
     earlier_reach = reach;
@@ -127,7 +175,17 @@ float calibrate(const BuildTask& task, const OrderedRows& ordered, const Group& 
     if (next == reach) break;
     reach = next;
   }
-  return reach;
+}
+
+// Edges of a point of a small group, whose rows are `mine`, to the near ones of it, nearest first. These and `i` count from the first place
+// of the group.
+void choose_edges(std::size_t i, std::span<const std::uint32_t> near, std::span<const float> squared, std::size_t first, const Rows& mine,
+                  const BuildTask& task, EdgeLists& pruned, std::vector<Edge>& edges, ForwardEdges& forward) {
+  edges.clear();
+  for (std::size_t j = 0; j < near.size(); ++j)
+    if (squared[j] > 0 || j < kCopies) edges.push_back({squared[j], near[j]});
+  pruned.prune(i, edges, mine, task.kernels);
+  for (const Edge& edge : pruned.of(i)) forward.add(first + i, static_cast<std::uint32_t>(first + edge.end));
 }
 
 }  // namespace
@@ -179,7 +237,10 @@ void prepare_searches(const BuildTask& task, const OrderedRows& ordered, std::ve
               (share == group.search->chunks().size() ? group.size() : group.partition.cell_begins[group.search->chunks()[share].first]);
     // Edges and a refresh want more of a search than the lists.
     group.joins = group.size() >= task.options.joined_from && !task.makes_edges && !task.options.refreshable;
-    group.reach = calibrate(task, ordered, group, computed);
+    BuildTask searched = task;
+    searched.options.neighbors = task.searched();
+    group.measured = group.near = searched.scanned();
+    calibrate(searched, ordered, group, computed);
   }
 }
 
@@ -199,13 +260,7 @@ void list_all_pairs(const BuildTask& task, const OrderedRows& ordered, const Gro
       const std::size_t place = group.first + i;
       const std::span<std::uint32_t> near = std::span(ids).subspan(i * count, count);
       const float* lengths = distances.data() + i * count;
-      if (task.makes_edges) {
-        edges.clear();
-        for (std::size_t j = 0; j < count; ++j)
-          if (lengths[j] > 0 || j < kCopies) edges.push_back({lengths[j], near[j]});
-        pruned.prune(i, edges, mine, task.kernels);
-        for (const Edge& edge : pruned.of(i)) result.forward.add(place, static_cast<std::uint32_t>(group.first + edge.end));
-      }
+      if (task.makes_edges) choose_edges(i, near, {lengths, count}, group.first, mine, task, pruned, edges, result.forward);
       for (std::uint32_t& other : near) other += static_cast<std::uint32_t>(group.first);
       const auto list = result.lists.ids(ordered.point(place));
       const auto squared = result.lists.distances(ordered.point(place));
@@ -219,6 +274,7 @@ void list_all_pairs(const BuildTask& task, const OrderedRows& ordered, const Gro
 
 void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Group& group, Candidates& result, std::uint64_t& computed) {
   const CellSearch& search = *group.search;
+  const std::size_t depth = std::min(std::max(task.depth(), group.measured), group.size());
   std::vector<CellSearch::Scratch> scratches(resolve_threads(task.threads()));
   std::atomic<std::uint64_t> pruning{0};
   const TeamShare own = own_share(task.team, team_shares(task.team, search.chunks().size()));
@@ -228,11 +284,11 @@ void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Grou
         CellSearch::Scratch& scratch = scratches[worker];
         ListScratch w(task.kernels);
         for (std::size_t c = begin; c < end; ++c) {
-          search.search(search.chunks()[own.begin + c], std::min(task.depth(), group.size()), task.scanned(), group.reach, scratch);
+          search.search(search.chunks()[own.begin + c], depth, group.near, group.reach, scratch);
           for (std::size_t i = 0; i < scratch.queries.size(); ++i) {
             const std::size_t place = group.first + scratch.queries[i];
-            gather(task, scratch, i, task.depth(), group.first, w);
-            const std::size_t measured = std::min(task.scanned() - 1, w.candidates.size());
+            gather(task, scratch, i, depth, group.first, w);
+            const std::size_t measured = std::min(group.measured - 1, w.candidates.size());
             result.write_list(place, std::span(w.candidates).first(measured), ordered, w);
             std::copy(w.sorted.begin(), w.sorted.end(), w.candidates.begin());  // now in true order, as far as they are measured
             result.keep(place, w.candidates);
@@ -246,6 +302,35 @@ void list_by_cells(const BuildTask& task, const OrderedRows& ordered, const Grou
   for (const CellSearch::Scratch& scratch : scratches) distances += scratch.computed;
   computed += team_sum(task.team, distances);
   if (task.team != nullptr) result.share(*task.team, group.shares);
+}
+
+void choose_edges_from_lists(const BuildTask& task, const OrderedRows& ordered, const Group& group, Candidates& result,
+                             std::uint64_t& computed) {
+  const Rows mine = ordered.rows(group.first, group.last);
+  const TeamShare own = own_share(task.team, group.shares);
+  EdgeLists pruned(group.packed == nullptr ? group.size() : 0, ForwardEdges::kMost);
+  std::atomic<std::uint64_t> pruning{0};
+  parallel_for(own.end - own.begin, 256, task.threads(), [&](std::size_t begin, std::size_t end, unsigned) {
+    ListScratch w(task.kernels);
+    std::vector<Edge> edges;
+    for (std::size_t place = own.begin + begin; place < own.begin + end; ++place) {
+      const auto ids = result.lists.ids(ordered.point(place));
+      const auto squared = result.lists.distances(ordered.point(place));
+      w.candidates.clear();
+      for (const std::uint32_t id : ids) w.candidates.push_back(ordered.place(id));
+      w.distances.assign(squared.begin(), squared.end());
+      w.keys.resize(ids.size());
+      if (group.packed != nullptr) {
+        choose_forward(task, place, ids.size(), group.first, *group.packed, w, result.forward);
+      } else {
+        for (std::uint32_t& other : w.candidates) other -= static_cast<std::uint32_t>(group.first);
+        choose_edges(place - group.first, w.candidates, w.distances, group.first, mine, task, pruned, edges, result.forward);
+      }
+    }
+    pruning += w.packed.computed;
+  });
+  computed += team_sum(task.team, pruning);
+  if (task.team != nullptr) result.forward.share(*task.team, group.shares);
 }
 
 bool widen(std::vector<Group>& groups) {

@@ -131,7 +131,10 @@ Searched search_lists(const BuildTask& task, const OrderedRows& ordered, const E
   constexpr std::size_t kExactUpTo = 200000;
   Searcher searcher(task, ordered, edges, candidates.lists);
   std::size_t budget = enough_distances(task, ordered, truth, searcher, computed);
-  while (budget > 0) {
+  // A distance to a row that comes from afar takes as long as some sixteen of a scan. The paper's build searches through its graph.
+  constexpr std::size_t kScanned = 16;
+  const auto pays = [&] { return task.options.start == Start::kRandom || task.size() > kExactUpTo || kScanned * budget <= task.size(); };
+  while (budget > 0 && pays()) {
     computed += searcher.run(
         task.size(), budget, [](std::size_t i) { return i; },
         [&](std::size_t, std::size_t place, ListScratch& w) {

@@ -154,6 +154,21 @@ TEST(ExactKnn, ListsAFewNearPointsBesideOneFarAway) {
   ASSERT_NO_FATAL_FAILURE(check_some_lengths(made));
 }
 
+// These would make bytes coarse for all others. They are candidates of every row instead, and find their own lists.
+TEST(ExactKnn, SetsAFewRowsApartThatLieFarOut) {
+  const MadeRows usual = clustered_unit_rows(3000, 64, 100);
+  const auto computed = [](const MadeRows& made) {
+    return static_cast<double>(ExactKnn({.neighbors = 50, .threads = 1}).neighbors(made.rows()).stats.distance_computations);
+  };
+  for (const std::size_t count : {1, 40}) {
+    MadeRows made = usual;
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t t = 0; t < 64; ++t) made.values[i * 70 * 64 + t] *= static_cast<float>(100 * (i + 1));
+    EXPECT_LT(computed(made), 1.1 * computed(usual)) << count;
+    ASSERT_NO_FATAL_FAILURE(check_lengths(made, {1, 50, 300}));
+  }
+}
+
 TEST(ExactKnn, HoldsFarFromTheOrigin) {
   for (const double spread : {1.0, 1e-2, 1e-4}) {
     MadeRows made = clouds_of_rows(300, 20, 1, 1);
@@ -241,6 +256,15 @@ TEST(ExactKnn, FillsInItsStats) {
   for (const auto& stage : stats.stage_seconds) stages += stage.second;
   EXPECT_GT(stats.seconds, 0);
   EXPECT_NEAR(stages, stats.seconds, 0.1 * stats.seconds + 0.01);
+}
+
+TEST(ExactKnn, CountsTheRowsThatTellHowMuchRoomToMake) {
+  if (kernels::active().bytes == nullptr) GTEST_SKIP() << "no panels of bytes";
+  const MadeRows made = clustered_unit_rows(3000, 32, 100);
+  const std::uint64_t lists = ExactKnn({.neighbors = 10, .threads = 1}).neighbors(made.rows()).stats.distance_computations;
+  // For queries from elsewhere none are tried. A row that finds itself counts once more.
+  const std::uint64_t queries = ExactKnn({.neighbors = 11, .threads = 1}).search(made.rows(), made.rows()).stats.distance_computations;
+  EXPECT_GE(lists + 3000, queries + 32U * 3000);
 }
 
 TEST(ExactKnn, CanBeCancelled) {

@@ -153,6 +153,68 @@ TEST(FanngOnManyOddRows, TakesAFewRowsFarAwayFromAllOthers) {
   for (const Start start : {Start::kPartition, Start::kPrevious}) check(made, {.neighbors = 20, .start = start});
 }
 
+TEST(FanngOnManyOddRows, TakesNoLongerForAFewRowsFarAway) {
+  MadeRows made = clustered_unit_rows(15000, 64, 500, 0.6);
+  const auto computed = [&made] {
+    const FanngResult built = build_fanng(made.rows(), {.neighbors = 50, .for_search = false, .threads = 2});
+    EXPECT_TRUE(built.stats.recall_reached);
+    EXPECT_EQ(test::fault_of(built.lists, made.rows()), "");
+    return static_cast<double>(built.stats.distance_computations);
+  };
+  const double usual = computed();
+  for (std::size_t i = 0; i < 60; ++i)
+    for (std::size_t t = 0; t < 64; ++t) made.values[i * 250 * 64 + t] *= 100;
+  EXPECT_LT(computed(), 1.2 * usual);
+}
+
+// The candidates for edges lie far beyond such lists, and must have no holes there.
+TEST(FanngOnManyOddRows, IsCertifiedWithShortLists) {
+  const MadeRows made = clustered_unit_rows(20000, 64, 666, 0.6);
+  for (const std::size_t neighbors : {10, 50}) {
+    const NeighborStats stats = build_fanng(made.rows(), {.neighbors = neighbors, .certify = true, .threads = 2}).stats;
+    EXPECT_TRUE(stats.success_reached) << neighbors << ": " << stats.success_rate;
+    EXPECT_LT(stats.edges_added, 2 * made.size()) << neighbors;
+  }
+}
+
+// Lengths spread as embeddings that are not normalised may have them: one scale for the bytes of all is too coarse for the short ones.
+MadeRows rows_of_unequal_lengths(std::size_t size) {
+  MadeRows made = clustered_unit_rows(size, 32, size / 30, 0.6);
+  for (std::size_t i = 0; i < size; ++i) {
+    Random random(3, 9, i);
+    const auto length = static_cast<float>(std::exp(random.normal()));
+    for (std::size_t t = 0; t < 32; ++t) made.values[i * 32 + t] *= length;
+  }
+  return made;
+}
+
+TEST(FanngOnManyOddRows, FindsListsOfRowsOfUnequalLengthsByCellsAlone) {
+  const MadeRows made = rows_of_unequal_lengths(12000);
+  for (const std::size_t neighbors : {10, 50}) {
+    const FanngResult built = build_fanng(made.rows(), {.neighbors = neighbors, .for_search = false, .threads = 2});
+    EXPECT_EQ(built.stats.stage_seconds.count("search"), 0U);
+    EXPECT_TRUE(built.stats.recall_reached);
+    EXPECT_GE(test::recall_of(built.lists, made.rows(), 200), 0.97);
+    EXPECT_EQ(test::fault_of(built.lists, made.rows()), "");
+  }
+}
+
+TEST(FanngOnManyOddRows, KeepsWhatWasFoundWhereASearchThroughTheGraphIsLeft) {
+  const MadeRows made = rows_of_unequal_lengths(20000);
+  int begun = 0;
+  std::string last;
+  const FanngResult built = build_fanng(made.rows(), {.neighbors = 50, .recall_target = 1, .for_search = false, .threads = 1}, nullptr,
+                                        [&](const ProgressEvent& event) {
+                                          begun += event.stage != last && event.stage == "recall";
+                                          last = event.stage;
+                                          return true;
+                                        });
+  EXPECT_EQ(built.stats.stage_seconds.count("search"), 1U) << "the rows are too easy for this test";
+  EXPECT_EQ(begun, 1) << "samples are taken once, one after the other";
+  EXPECT_TRUE(built.stats.recall_reached);
+  EXPECT_EQ(test::fault_of(built.lists, made.rows()), "");
+}
+
 TEST(FanngOnManyOddRows, TakesListsThatAreAThirdOfTheSet) { check(clustered_unit_rows(4500, 16, 10), {.neighbors = 1500}); }
 
 TEST(FanngOnManyOddRows, TakesLongLists) { check(clustered_unit_rows(9000, 16, 10), {.neighbors = 500}); }

@@ -357,6 +357,42 @@ TEST(NeighborIndexes, ShareTheRowsAmongTheDevicesOfATeamWhereThatPays) {
   }
 }
 
+// What a broken device may give: it would take a look at the distances alone for true lists.
+TEST(NeighborIndexes, SeeThroughListsOfADeviceThatNameOtherRows) {
+  MadeRows made = clustered_unit_rows(600, 8, 20);
+  for (float& value : made.values) value *= 1e-3F;  // squared distances of 1e-6
+  const auto recall_of = [&](const std::function<void(NeighborLists&)>& breaks) {
+    NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 8, .threads = 1});
+    const DeviceSearch search = [&](const Rows& all, RowRange, std::size_t neighbors, const Progress&) {
+      NeighborResult found = ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(all);
+      breaks(found.lists);
+      return found;
+    };
+    return index.neighbors(made.rows(), {.seed = {}, .device = search}).stats.recall;
+  };
+  const auto each = [](const auto& change) {
+    return [change](NeighborLists& lists) {
+      for (std::uint32_t i = 0; i < lists.size(); ++i) change(i, lists.ids(i), lists.distances(i));
+    };
+  };
+  EXPECT_EQ(recall_of([](NeighborLists&) {}), 1);
+  EXPECT_EQ(recall_of(each([](std::uint32_t, auto ids, auto) { std::ranges::fill(ids, ids[0]); })), 1.0 / 8) << "one row again and again";
+  EXPECT_EQ(recall_of(each([](std::uint32_t i, auto ids, auto) { ids[0] = i; })), 7.0 / 8) << "the row itself";
+  EXPECT_LT(recall_of(each([](std::uint32_t i, auto ids, auto) {
+              for (std::uint32_t j = 0; j < ids.size(); ++j) ids[j] = (i + 97 * (j + 1)) % 600;
+            })),
+            0.2)
+      << "any rows";
+  EXPECT_LT(recall_of(each([](std::uint32_t i, auto ids, auto distances) {
+              for (std::uint32_t j = 0; j < ids.size(); ++j) ids[j] = (i + 97 * (j + 1)) % 600;
+              std::ranges::fill(distances, 0.0F);
+            })),
+            0.2)
+      << "any rows, said to be near";
+  EXPECT_EQ(recall_of(each([](std::uint32_t, auto, auto distances) { std::ranges::fill(distances, 1e-9F); })), 0) << "wrong distances";
+  EXPECT_EQ(recall_of(each([](std::uint32_t, auto ids, auto) { std::ranges::fill(ids, 600U); })), 0) << "no rows";
+}
+
 TEST(NeighborIndexes, MeasureTheRecallOfADevice) {
   std::vector<float> values(300);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i);
