@@ -390,6 +390,14 @@ TEST_F(Train, EpochsThatAreGivenAreTheMostThatABudgetComesTo) {
   EXPECT_EQ(most({"--epochs", "2", "--most-epochs", "3"}), "3");
 }
 
+TEST_F(Train, TellsNobodyOfHoursThatABudgetWillNotTake) {
+  ASSERT_EQ(run("small", {"--epochs", "1", "--quiet"}).status, 0);
+  const Outcome outcome = run(
+      "run", {"--weights", folder_ / "small/checkpoint/model.safetensors", "--epochs", "1000000", "--most-epochs", "1", "--budget", "60s"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr("hours")));
+}
+
 TEST_F(Train, SaysThatATableDisagreesWithTheFolder) {
   write_text(folder_ / "images/labels.csv", "path,label\nclass10/0.png,1\nclass10/99.png,2\n");
   expect_refused(1, "class10/99.png", {});
