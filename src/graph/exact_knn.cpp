@@ -24,8 +24,13 @@ NeighborResult run(const Rows& rows, std::span<const float* const> queries, std:
   const auto [begin, end] = own_share(team, begins);
   const std::size_t count = options.neighbors;
   const auto some = [&, begin = begin, end = end](auto all) { return all.subspan(begin * count, (end - begin) * count); };
-  const ExactLists lists{queries.subspan(begin, end - begin), own.empty() ? own : own.subspan(begin, end - begin), count,
-                         some(result.lists.all_ids()), some(result.lists.all_distances()), queries.size()};
+  const ExactLists lists{queries.subspan(begin, end - begin),
+                         own.empty() ? own : own.subspan(begin, end - begin),
+                         count,
+                         some(result.lists.all_ids()),
+                         some(result.lists.all_distances()),
+                         queries.size(),
+                         begin == 0};
   result.stats.distance_computations = team_sum(team, find_exact_lists(rows, lists, kernels, options.threads, progress, "exact search"));
   if (team != nullptr) {
     team->gather(result.lists.all_ids().data(), count * sizeof(std::uint32_t), begins);

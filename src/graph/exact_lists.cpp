@@ -141,7 +141,7 @@ std::size_t ListFinder::choose_room(const PackedRows& packed) {
   const ExactLists lists{rows, {}, lists_.neighbors, ids, distances};
   ListFinder trial(rows_, lists, kernels_, threads_, progress_, stage_, far_);
   const std::size_t most = trial.scan_block(packed, probes, 64 * keep() + kLittle, crowded);
-  computed_ += trial.computed();
+  if (lists_.first) computed_ += trial.computed();
   return crowded.size() > kProbes / 2 ? 0 : std::max(kLeast, most + most / 4 + kLittle);
 }
 

@@ -18,6 +18,7 @@ struct ExactLists {
   std::span<std::uint32_t> ids;           ///< Filled: a list a query,
   std::span<float> distances;             ///< nearest first, ties to the lower id, squared.
   std::size_t all = 0;                    ///< Queries that a team has together, of which these are a part; 0: these are all.
+  bool first = true;                      ///< Of these parts, the one that counts what all compute alike.
 };
 
 /// Fills `lists`. Returns the number of distances computed.

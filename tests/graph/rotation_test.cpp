@@ -99,9 +99,9 @@ TEST(ExactKnnTurned, FindsTheSameListsWithFewCandidates) {
         ASSERT_EQ(found.lists.distances(i)[j], truth[j].distance);
       }
     }
-    // All pairs once, a few of them in float.
+    // All pairs once, a few of them in float, and those of the 32 rows that tell how much room to make.
     const double each = static_cast<double>(found.stats.distance_computations) / 3000;
-    EXPECT_LT(each, 3000 + 100) << dimension;
+    EXPECT_LT(each, 3000 + 100 + 32) << dimension;
     for (const auto& member : test::Together(2).run(
              [&](const Team* team) { return ExactKnn({.neighbors = 20, .threads = 1}).neighbors(made.rows(), {}, team); })) {
       EXPECT_TRUE(test::equal_lists(found.lists, member->lists));
