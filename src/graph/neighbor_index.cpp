@@ -117,12 +117,17 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
 
 IndexKind NeighborIndex::chosen_for(const Rows& rows, bool device) const {
   IndexTask task{rows.size(), rows.dimension(), options_.neighbors, device, kernels::active().matrices};
-  const IndexKind easy = choose_index(options_.kind, task);
-  task.hard = true;
-  if (easy == choose_index(options_.kind, task) || options_.neighbors >= rows.size()) return easy;
+  const auto chosen = [&](bool hard, bool narrow) {
+    task.hard = hard;
+    task.narrow = narrow;
+    return choose_index(options_.kind, task);
+  };
+  const IndexKind easy = chosen(false, false);
+  if ((easy == chosen(true, false) && easy == chosen(false, true)) || options_.neighbors >= rows.size()) return easy;
   check_rows(rows, options_.threads);
-  task.hard = hard_to_search(rows, options_.neighbors);
-  return choose_index(options_.kind, task);
+  constexpr std::size_t kNear = 10, kFarther = 100;
+  const bool hard = hard_to_search(rows, kNear);
+  return chosen(hard, !hard && hard_to_search(rows, kFarther));
 }
 
 NeighborResult NeighborIndex::search(const Rows& rows, const Rows& queries, const Progress& progress) const {
@@ -160,16 +165,40 @@ NeighborResult lists_of_some(const Rows& rows, std::span<const std::uint32_t> po
   return {std::move(lists), std::move(found.stats)};
 }
 
-IndexKind choose_index(IndexKind asked, const IndexTask& task) {
-  // Measured on the CPU (docs/results.md): exact search and the graph take equally long at about 16,000 points of made-up classes, in 64
-  // to 512 dimensions, and at 35,000 of noise, with lists of 10 and of 100. Long lists of noise in more dimensions are sooner better by the
-  // graph: at 15,000 in 256, 9,000 in 512. Where matrices of bytes are multiplied that was at 12,000 and 16,000 points of classes, and of
-  // noise at 100,000 and beyond, before exact search turned the rows; since then it is an estimate.
+namespace {
+
+// Points for which exact search and the graph take equally long on the CPU.
+std::size_t equally_long_at(const IndexTask& task) {
   constexpr double kUsual = 64;  // dimensions
-  const bool few = task.neighbors < 50;
-  const double wide = few ? 1 : std::pow(std::min(1.0, kUsual / static_cast<double>(std::max<std::size_t>(task.dimension, 1))), 0.65);
-  const double of_noise = (task.matrices ? (few ? 300'000 : 100'000) : 35'000) * wide;
-  const std::size_t equal_at = task.hard ? static_cast<std::size_t>(of_noise) : 16'000;
+  if (task.matrices) {
+    // Measured before exact search turned the rows: 12,000 and 16,000 points of classes, 100,000 and more of noise. An estimate since.
+    const bool few = task.neighbors < 50;
+    const double wide = few ? 1 : std::pow(std::min(1.0, kUsual / static_cast<double>(std::max<std::size_t>(task.dimension, 1))), 0.65);
+    return task.hard ? static_cast<std::size_t>((few ? 300'000 : 100'000) * wide) : 16'000;
+  }
+  // Measured with VNNI (docs/results.md, "What auto takes"), in thousands, in 16, 32, ... 512 dimensions. Distances in many dimensions are
+  // more alike, so that more candidates are within what bytes may hide from exact search, while a graph still skips what is far.
+  constexpr std::size_t kDimensions = 6;
+  struct Limits {
+    double ten[kDimensions], hundred[kDimensions];  // by the length of the lists
+  };
+  constexpr Limits kClasses{{16, 15, 12.5, 14.5, 15, 13.5}, {30, 24, 16.5, 16, 14, 11.5}};
+  constexpr Limits kNarrow{{16, 12, 10, 11, 12, 10}, {30, 17, 15.5, 12.5, 8.8, 5.6}};
+  constexpr Limits kNoise{{19, 24, 31, 22, 16.5, 9.5}, {36, 35, 28, 19, 10, 5.5}};
+  const Limits& limits = task.hard ? kNoise : task.narrow ? kNarrow : kClasses;
+  const double doublings =
+      std::clamp(std::log2(static_cast<double>(std::max<std::size_t>(task.dimension, 1)) / 16), 0.0, kDimensions - 1.0);
+  const auto below = std::min(static_cast<std::size_t>(doublings), kDimensions - 2);
+  const double beyond = doublings - static_cast<double>(below);
+  const auto at = [&](const double* of) { return std::log(of[below]) * (1 - beyond) + std::log(of[below + 1]) * beyond; };
+  const double longer = std::clamp(std::log10(static_cast<double>(std::max<std::size_t>(task.neighbors, 1)) / 10), 0.0, 1.0);
+  return static_cast<std::size_t>(1000 * std::exp(at(limits.ten) * (1 - longer) + at(limits.hundred) * longer) + 0.5);
+}
+
+}  // namespace
+
+IndexKind choose_index(IndexKind asked, const IndexTask& task) {
+  const std::size_t equal_at = equally_long_at(task);
   constexpr std::size_t kFewLists = 20;  // with fewer lists' worth of points the graph would have to look at nearly all
   const std::size_t exact_below = std::max(equal_at, kFewLists * task.neighbors);
   // All pairs of a million rows take half a second on an H200 and grow with the square; the graph on two cores takes 20 s and then minutes.
@@ -194,8 +223,9 @@ bool hard_to_search(const Rows& rows, std::size_t neighbors) {
   const bool few = neighbors < 50, many_rows = rows.size() >= 50'000;
   const double usual = few ? (many_rows ? 0.47 : 0.53) : (many_rows ? 0.51 : 0.58);
   // In more dimensions distances are more alike, those of noise as the cube of 1 - c / sqrt(dimension). So is what parts it from classes:
-  // these have 0.55 to 0.69 with lists of 100 in 128 to 512 dimensions, noise 0.75 to 0.89.
-  const double narrower = std::sqrt(std::min(1.0, 64 / static_cast<double>(rows.dimension())));
+  // these have 0.55 to 0.69 with lists of 100 in 128 to 512 dimensions, noise 0.75 to 0.89. In 32 noise has 0.47 and 0.57, in 16 0.28 and
+  // 0.41.
+  const double narrower = std::sqrt(64 / std::max(16.0, static_cast<double>(rows.dimension())));
   const double hard = std::pow(1 - (1 - std::cbrt(usual)) * narrower, 3);
   const std::size_t size = rows.size(), points = std::min<std::size_t>(16, size);
   std::vector<std::uint32_t> all(size);

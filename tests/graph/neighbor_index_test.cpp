@@ -1,5 +1,6 @@
 #include "smartmine/graph/neighbor_index.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -211,6 +212,15 @@ TEST(HardToSearch, TellsNoiseFromClassesInManyDimensions) {
   }
 }
 
+TEST(HardToSearch, TellsNoiseFromClassesInFewerDimensions) {
+  const MadeRows noise = test::clouds_of_rows(12'000, 32, 1, 1), narrow = clustered_unit_rows(12'000, 32, 400, 0.6),
+                 classes = clustered_unit_rows(12'000, 32, 60, 0.4);
+  EXPECT_TRUE(hard_to_search(noise.rows(), 10));
+  EXPECT_FALSE(hard_to_search(narrow.rows(), 10));
+  EXPECT_TRUE(hard_to_search(narrow.rows(), 100));
+  EXPECT_FALSE(hard_to_search(classes.rows(), 100));
+}
+
 TEST(HardToSearch, IsNoneOfEqualRowsAndAListOfAllOthersIs) {
   const MadeRows equal = test::clouds_of_rows(100, 8, 1, 0), noise = test::clouds_of_rows(100, 8, 1, 1);
   EXPECT_FALSE(hard_to_search(equal.rows(), 5));
@@ -276,25 +286,29 @@ TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
   };
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 2, 1, false), IndexKind::kExact);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1000, 100, false), IndexKind::kExact);
-  EXPECT_EQ(chosen(IndexKind::kAutomatic, 17'000, 100, false), IndexKind::kFanng);
-  EXPECT_EQ(chosen(IndexKind::kAutomatic, 15'000, 10, false), IndexKind::kExact);
+  EXPECT_EQ(chosen(IndexKind::kAutomatic, 12'000, 10, false), IndexKind::kExact);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 15'000, 100, false), IndexKind::kExact);
-  const auto chosen_for_noise = [](std::size_t size, std::size_t neighbors) {
-    return choose_index(IndexKind::kAutomatic,
-                        {.size = size, .dimension = 64, .neighbors = neighbors, .device = false, .matrices = false, .hard = true});
+  enum class Of { kClasses, kNarrow, kNoise };
+  const auto goes_to_the_graph_at = [](Of rows, std::size_t dimension, std::size_t neighbors, std::size_t size) {
+    SCOPED_TRACE(fmt::format("kind {}, dimension {}, lists of {}", static_cast<int>(rows), dimension, neighbors));
+    IndexTask task{.size = size - size / 50, .dimension = dimension, .neighbors = neighbors};
+    task.hard = rows == Of::kNoise;
+    task.narrow = rows == Of::kNarrow;
+    EXPECT_EQ(choose_index(IndexKind::kAutomatic, task), IndexKind::kExact);
+    task.size = size + size / 50;
+    EXPECT_EQ(choose_index(IndexKind::kAutomatic, task), IndexKind::kFanng);
   };
-  EXPECT_EQ(chosen_for_noise(34'000, 100), IndexKind::kExact);
-  EXPECT_EQ(chosen_for_noise(36'000, 100), IndexKind::kFanng);
-  EXPECT_EQ(chosen_for_noise(34'000, 10), IndexKind::kExact);
-  EXPECT_EQ(chosen_for_noise(36'000, 10), IndexKind::kFanng);
-  const auto chosen_for_wide = [](std::size_t size, std::size_t neighbors, bool hard) {
-    return choose_index(IndexKind::kAutomatic,
-                        {.size = size, .dimension = 512, .neighbors = neighbors, .device = false, .matrices = false, .hard = hard});
-  };
-  EXPECT_EQ(chosen_for_wide(8'500, 100, true), IndexKind::kExact);
-  EXPECT_EQ(chosen_for_wide(9'500, 100, true), IndexKind::kFanng);
-  EXPECT_EQ(chosen_for_wide(34'000, 10, true), IndexKind::kExact);
-  EXPECT_EQ(chosen_for_wide(15'500, 100, false), IndexKind::kExact);
+  goes_to_the_graph_at(Of::kClasses, 64, 10, 12'500);
+  goes_to_the_graph_at(Of::kClasses, 64, 100, 16'500);
+  goes_to_the_graph_at(Of::kClasses, 512, 100, 11'500);
+  goes_to_the_graph_at(Of::kClasses, 2048, 100, 11'500);  // none were measured: as the widest
+  goes_to_the_graph_at(Of::kNarrow, 64, 10, 10'000);
+  goes_to_the_graph_at(Of::kNarrow, 512, 100, 5'600);
+  goes_to_the_graph_at(Of::kNoise, 64, 10, 31'000);
+  goes_to_the_graph_at(Of::kNoise, 64, 100, 28'000);
+  goes_to_the_graph_at(Of::kNoise, 256, 49, 11'700);  // between lists of 10 and of 100, by ratio
+  goes_to_the_graph_at(Of::kNoise, 360, 10, 12'500);  // and between dimensions
+  goes_to_the_graph_at(Of::kNoise, 3, 100, 36'000);
   const auto chosen_by_matrices = [](std::size_t size, std::size_t neighbors, bool hard) {
     return choose_index(IndexKind::kAutomatic,
                         {.size = size, .dimension = 64, .neighbors = neighbors, .device = false, .matrices = true, .hard = hard});

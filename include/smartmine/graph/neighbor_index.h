@@ -29,12 +29,12 @@ using DeviceSearch = std::function<NeighborResult(const Rows& rows, RowRange wan
 /// Options of an index. Those for a graph alone are as in FanngOptions.
 struct NeighborIndexOptions {
   IndexKind kind = IndexKind::kAutomatic;
-  std::size_t neighbors = 100;        ///< Length of each list (k); from 1 to the number of rows minus 1.
-  double recall_target = 0.98;        ///< Sampled recall the lists must reach. (0, 1].
-  double success_target = 0.98;       ///< Success rate of descents through a graph. (0, 1).
-  bool certify = false;               ///< Pursue the success rate of the graph however long it takes. Lists do not depend on it.
-  bool for_search = false;            ///< The graph is to be searched: make its edges. False: only if `certify` or Start::kRandom ask.
-  std::uint32_t max_degree = 64;      ///< Most edges kept a vertex. From 4 to 1024.
+  std::size_t neighbors = 100;    ///< Length of each list (k); from 1 to the number of rows minus 1.
+  double recall_target = 0.98;    ///< Sampled recall the lists must reach. (0, 1].
+  double success_target = 0.98;   ///< Success rate of descents through a graph. (0, 1).
+  bool certify = false;           ///< Pursue the success rate of the graph with up to 100 walks a row. Short lists may get better for it.
+  bool for_search = false;        ///< The graph is to be searched: make its edges. False: only if `certify` or Start::kRandom ask.
+  std::uint32_t max_degree = 64;  ///< Most edges kept a vertex. From 4 to 1024.
   std::uint32_t edge_candidates = 0;  ///< Neighbours considered for edges; 0: as many as needed. At most 4096.
   Start start = Start::kPartition;    ///< What a graph is built from. kPrevious: the one kept, where there is one; else a partition.
   bool keep_graph = false;            ///< Keep the graph, with edges or without, in a form that kPrevious can begin with.
@@ -103,14 +103,15 @@ struct IndexTask {
   std::size_t neighbors = 0;
   bool device = false;    ///< A search is given for one.
   bool matrices = false;  ///< The machine multiplies matrices of bytes (AMX), from which exact search gains more than the graph does.
-  bool hard = false;      ///< Rows lie about equally far from each other, as noise does, so that a graph gains little: see hard_to_search.
+  bool hard = false;      ///< Already the tenth of the nearest is about as far as any row, as in noise, so that a graph gains little,
+  bool narrow = false;    ///< or else the hundredth is, as in classes of few rows: see hard_to_search.
 };
 
 /// How lists are found when `asked` for: never kAutomatic. The only place that chooses, with the measurements it rests on.
 IndexKind choose_index(IndexKind asked, const IndexTask& task);
 
 /// Whether the last of a list of `neighbors` is more than about half as far as rows are on average, squared, judged by a few points; in
-/// more than 64 dimensions a larger share. The rows must be finite.
+/// more than 64 dimensions a larger share, in fewer a smaller one. The rows must be finite.
 bool hard_to_search(const Rows& rows, std::size_t neighbors);
 
 }  // namespace smartmine
