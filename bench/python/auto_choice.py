@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What --index auto takes, against both: a table of seconds of the processor on one thread.
 
-  bench/auto_choice.py BUILD [ROUNDS [ROWS,... [DIMENSION,...]]]
+  bench/python/auto_choice.py BUILD [ROUNDS [ROWS,... [DIMENSION,...]]]
 
 BUILD is a build folder with smartmine and examples/make_embeddings in it. Programs run in turns, and the least of all rounds counts.
 """
