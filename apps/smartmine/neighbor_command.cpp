@@ -71,7 +71,8 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->type_name("NAME")
       ->capture_default_str();
   command
-      .add_option("--device", device, "auto, cpu or cuda: where every pair is looked at; a graph is built on the CPU. auto: a GPU if there")
+      .add_option("--device", device, "auto, cpu or cuda: where every pair is looked at; a graph is built on the CPU. auto: from 30,000 rows "
+                  "on a GPU if there")
       ->check(one_of({"auto", "cpu", "cuda"}))
       ->type_name("NAME")
       ->capture_default_str();
@@ -177,7 +178,9 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
     if (place.team == nullptr) stop_if_interrupted();  // a team stops together
   }
   DeviceSearch search;
-  if (arguments.means() == "cuda") {
+  // A GPU takes some half a second to start (docs/results.md), in which the processor finds lists of about so many rows.
+  constexpr std::size_t kRowsWorthStarting = 30'000;
+  if (arguments.means() == "cuda" && (arguments.device == "cuda" || rows.size() >= kRowsWorthStarting)) {
     GpuPlace gpus;
     if (place.team != nullptr) gpus = {.gpu = place.local_rank % gpu_count(), .alone = true};  // each rank has one
     search = gpu_search(options.neighbors, gpus);

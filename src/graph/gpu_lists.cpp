@@ -111,9 +111,10 @@ void do_share(Share& share, Work& work) {
 
 int gpu_count() { return cuda::device_count(); }
 
-std::string why_no_gpu() { return gpu_count() > 0 ? std::string() : "no GPU is seen"; }
+std::string why_no_gpu() { return cuda::why_no_device(); }
 
-NeighborResult find_gpu_lists(const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress, const GpuPlace& place) {
+NeighborResult find_gpu_lists(const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress, const GpuPlace& place,
+                              const ListMaker& lists) {
   const int gpus = gpu_count();
   if (gpus == 0) throw InvalidArgument("lists cannot be found on a GPU: " + why_no_gpu());
   if (neighbors < 1 || neighbors >= rows.size() || neighbors > kLongestGpuLists)
@@ -123,7 +124,7 @@ NeighborResult find_gpu_lists(const Rows& rows, RowRange wanted, std::size_t nei
     throw InvalidArgument(fmt::format("rows {} to {} are wanted; there are {}", wanted.first, wanted.first + wanted.count, rows.size()));
   if (place.gpu < 0 || place.gpu >= gpus) throw InvalidArgument(fmt::format("gpu is {}; it must be from 0 to {}", place.gpu, gpus - 1));
   Stopwatch watch;
-  NeighborResult result{NeighborLists(wanted.count, neighbors), {}};
+  NeighborResult result{make_lists(lists, wanted.count, neighbors), {}};
   Work work{rows, neighbors, place, wanted.first, result.lists};
   // So few rows that sending them around costs more than it saves stay on one.
   constexpr std::size_t kRowsWorthSharing = 50'000;
@@ -198,7 +199,7 @@ int gpu_count() { return 0; }
 
 std::string why_no_gpu() { return "this smartmine was built without CUDA"; }
 
-NeighborResult find_gpu_lists(const Rows&, RowRange, std::size_t, const Progress&, const GpuPlace&) {
+NeighborResult find_gpu_lists(const Rows&, RowRange, std::size_t, const Progress&, const GpuPlace&, const ListMaker&) {
   throw InvalidArgument("lists cannot be found on a GPU: " + why_no_gpu());
 }
 
@@ -210,8 +211,8 @@ NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Pro
 
 DeviceSearch gpu_search(std::size_t neighbors, const GpuPlace& place) {
   if (neighbors > kLongestGpuLists || gpu_count() == 0) return {};
-  return [place](const Rows& rows, RowRange wanted, std::size_t length, const Progress& progress) {
-    return find_gpu_lists(rows, wanted, length, progress, place);
+  return [place](const Rows& rows, RowRange wanted, std::size_t length, const ListMaker& lists, const Progress& progress) {
+    return find_gpu_lists(rows, wanted, length, progress, place, lists);
   };
 }
 

@@ -33,12 +33,12 @@ FanngOptions graph_options(const NeighborIndexOptions& options) {
 
 /// Lists of all rows by the call's device; with a team, where that pays, by all members' devices.
 NeighborResult lists_by_device(const Rows& rows, std::size_t neighbors, const NeighborCall& call, const Progress& progress) {
-  if (call.team == nullptr || !sharing_pays(rows, neighbors)) return call.device(rows, {0, rows.size()}, neighbors, progress);
+  if (call.team == nullptr || !sharing_pays(rows, neighbors)) return call.device(rows, {0, rows.size()}, neighbors, call.lists, progress);
   const std::vector<std::size_t> begins = team_shares(call.team, rows.size());
   const auto [begin, end] = own_share(call.team, begins);
-  NeighborResult found{NeighborLists(rows.size(), neighbors), {}};
+  NeighborResult found{make_lists(call.lists, rows.size(), neighbors), {}};
   {
-    NeighborResult own = call.device(rows, {begin, end - begin}, neighbors, progress);
+    NeighborResult own = call.device(rows, {begin, end - begin}, neighbors, {}, progress);
     const auto at = static_cast<std::ptrdiff_t>(begin * neighbors);
     std::ranges::copy(own.lists.all_ids(), found.lists.all_ids().begin() + at);
     std::ranges::copy(own.lists.all_distances(), found.lists.all_distances().begin() + at);

@@ -144,7 +144,7 @@ class Measurement {
     return piece;
   }
 
-  // Lists of all rows at once. False: there is no GPU, or it cannot.
+  // Lists of all rows at once. False: there is no GPU, or it cannot, or its lists do not stand up to a sample.
   bool score_on_gpus(std::size_t longest) {
     constexpr std::size_t kMostEntries = std::size_t{1} << 29;
     if (sides_.apart || queries_.size() * longest > kMostEntries) return false;
@@ -153,7 +153,9 @@ class Measurement {
     const Progress progress = !progress_ ? Progress() : [&](const ProgressEvent& event) {
       return progress_({"retrieval", event.done, event.total});
     };
-    const NeighborResult found = search(queries_, {0, queries_.size()}, longest, progress);
+    NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = longest, .threads = options_.threads});
+    const NeighborResult found = index.neighbors(queries_, {.device = search}, progress);
+    if (!found.stats.recall_reached) return false;
     result_.stats.distance_computations = found.stats.distance_computations;
     result_.stats.longest_list = longest;
     scores_.assign(queries_.size(), Score{});

@@ -45,13 +45,13 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
   const Timed timed(record, "lists");
   NeighborCall call{.seed = epoch_seed(epoch.config.compute.seed, kGraph, epoch.number), .device = {}};
   if (epoch.network.device.is_cuda())  // the rows are there already
-    call.device = [&](const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress) {
-      // Built without a CUDA compiler, or lists too long for its kernels: products and top-k by torch.
-      if (gpu_count() == 0 || neighbors > kLongestGpuLists || !all.device.is_contiguous())
+    call.device = [&](const Rows& rows, RowRange wanted, std::size_t neighbors, const ListMaker& lists, const Progress& progress) {
+      // Built without a CUDA compiler, a GPU that is too old for its kernels, or lists too long for them: products and top-k by torch.
+      if (all.device.device().index() >= gpu_count() || neighbors > kLongestGpuLists || !all.device.is_contiguous())
         return device_neighbors(all.device, wanted, neighbors, progress);
       // What made the rows is done: they have been copied to the host. Other ranks have GPUs of their own.
       const GpuPlace there{all.device.device().index(), epoch.ranks != nullptr, all.device.data_ptr<float>()};
-      return find_gpu_lists(rows, wanted, neighbors, progress, there);
+      return find_gpu_lists(rows, wanted, neighbors, progress, there, lists);
     };
   const Rows rows = rows_of(all.host);
   NeighborResult found = epoch.ranks != nullptr ? find_shared_lists(*epoch.ranks, index, rows, call, epoch.progress)

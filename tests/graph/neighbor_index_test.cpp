@@ -24,10 +24,10 @@ using ::testing::HasSubstr;
 
 // Exact lists that say they come from a device, counting how often they were asked for.
 DeviceSearch pretended_device(int& calls) {
-  return [&calls](const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress) {
+  return [&calls](const Rows& rows, RowRange wanted, std::size_t neighbors, const ListMaker& lists, const Progress& progress) {
     ++calls;
     const NeighborResult all = ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(rows, progress);
-    NeighborResult found{NeighborLists(wanted.count, neighbors), {}};
+    NeighborResult found{make_lists(lists, wanted.count, neighbors), {}};
     for (std::size_t i = 0; i < wanted.count; ++i) {
       std::ranges::copy(all.lists.ids(wanted.first + i), found.lists.ids(i).begin());
       std::ranges::copy(all.lists.distances(wanted.first + i), found.lists.distances(i).begin());
@@ -66,15 +66,18 @@ struct KeptLists {
 
 TEST(NeighborIndex, FindsListsInMemoryFromElsewhere) {
   const MadeRows made = clustered_unit_rows(5000, 16, 40), moved = drifted(made, 0.1);
-  for (const IndexKind kind : {IndexKind::kExact, IndexKind::kFanng}) {
+  int calls = 0;
+  const DeviceSearch device = pretended_device(calls);
+  for (const IndexKind kind : {IndexKind::kExact, IndexKind::kFanng, IndexKind::kDevice}) {
     NeighborIndex plain({.kind = kind, .neighbors = 10, .start = Start::kPrevious, .keep_graph = true, .threads = 1}), kept = plain;
+    const DeviceSearch given = kind == IndexKind::kDevice ? device : DeviceSearch();
     for (const MadeRows* epoch : {&made, &moved}) {
       KeptLists memory;
-      const NeighborResult found = kept.neighbors(epoch->rows(), {.lists = memory.maker()});
+      const NeighborResult found = kept.neighbors(epoch->rows(), {.device = given, .lists = memory.maker()});
       EXPECT_GE(memory.made, 1);  // again where a search begins anew
       EXPECT_EQ(found.lists.all_ids().data(), memory.ids.get());
       EXPECT_EQ(found.lists.all_distances().data(), memory.distances.get());
-      EXPECT_TRUE(equal_lists(found.lists, plain.neighbors(epoch->rows()).lists));
+      EXPECT_TRUE(equal_lists(found.lists, plain.neighbors(epoch->rows(), {.device = given}).lists));
     }
   }
 }
@@ -353,9 +356,10 @@ TEST(NeighborIndexes, ShareTheRowsAmongTheDevicesOfATeamWhereThatPays) {
     const auto results = together.run([&](const Team* team) {
       int calls = 0;
       const DeviceSearch all = pretended_device(calls);
-      const DeviceSearch search = [&](const Rows& rows, RowRange some, std::size_t neighbors, const Progress& progress) {
+      const DeviceSearch search = [&](const Rows& rows, RowRange some, std::size_t neighbors, const ListMaker& lists,
+                                      const Progress& progress) {
         wanted[team->member] += some.count;
-        return all(rows, some, neighbors, progress);
+        return all(rows, some, neighbors, lists, progress);
       };
       NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 1, .threads = 1});
       return index.neighbors(made->rows(), {.seed = {}, .device = search, .team = team, .lists = {}});
@@ -377,7 +381,7 @@ TEST(NeighborIndexes, SeeThroughListsOfADeviceThatNameOtherRows) {
   for (float& value : made.values) value *= 1e-3F;  // squared distances of 1e-6
   const auto recall_of = [&](const std::function<void(NeighborLists&)>& breaks) {
     NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 8, .threads = 1});
-    const DeviceSearch search = [&](const Rows& all, RowRange, std::size_t neighbors, const Progress&) {
+    const DeviceSearch search = [&](const Rows& all, RowRange, std::size_t neighbors, const ListMaker&, const Progress&) {
       NeighborResult found = ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(all);
       breaks(found.lists);
       return found;
@@ -413,7 +417,7 @@ TEST(NeighborIndexes, MeasureTheRecallOfADevice) {
   const Rows rows(values.data(), values.size(), 1);
   const auto recall_of = [&](bool honest) {
     NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 4, .threads = 1});
-    const DeviceSearch search = [&](const Rows& all, RowRange, std::size_t neighbors, const Progress&) {
+    const DeviceSearch search = [&](const Rows& all, RowRange, std::size_t neighbors, const ListMaker&, const Progress&) {
       NeighborResult found = ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(all);
       if (!honest)
         for (float& distance : found.lists.all_distances()) distance += 1e9F;  // as of points far away

@@ -180,7 +180,7 @@ TEST_F(RanksTogether, ShareTheRowsOfListsOnDevices) {
   const NeighborLists truth = ExactKnn({.neighbors = 1, .threads = 1}).neighbors(rows).lists;
   const auto find = [&](const std::shared_ptr<Ranks>& ranks, const std::function<void(RowRange)>& before) {
     const Team team = team_of(*ranks);
-    const DeviceSearch device = [&](const Rows&, RowRange wanted, std::size_t, const Progress&) {
+    const DeviceSearch device = [&](const Rows&, RowRange wanted, std::size_t, const ListMaker&, const Progress&) {
       before(wanted);
       NeighborResult found{NeighborLists(wanted.count, 1), {}};
       for (std::size_t i = 0; i < wanted.count; ++i) {

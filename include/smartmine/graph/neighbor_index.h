@@ -22,9 +22,10 @@ enum class IndexKind {
   kDevice,     ///< Every pair on the device; refused where no search is given.
 };
 
-/// Exact lists of `wanted` rows among all, in their order, computed on an accelerator. Throws InvalidArgument for rows it cannot take,
-/// Cancelled if the progress says so.
-using DeviceSearch = std::function<NeighborResult(const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress)>;
+/// Exact lists of `wanted` rows among all, in their order, computed on an accelerator and put into lists that `lists` makes. Throws
+/// InvalidArgument for rows it cannot take, Cancelled if the progress says so.
+using DeviceSearch = std::function<NeighborResult(const Rows& rows, RowRange wanted, std::size_t neighbors, const ListMaker& lists,
+                                                  const Progress& progress)>;
 
 /// Options of an index. Those for a graph alone are as in FanngOptions.
 struct NeighborIndexOptions {
@@ -50,7 +51,7 @@ struct NeighborCall {
   std::optional<std::uint64_t> seed = {};  ///< Instead of the options' seed, such as one an epoch.
   DeviceSearch device = {};                ///< Where the rows are on an accelerator, or can be.
   const Team* team = nullptr;              ///< That shares the work of this call; a device's where sharing_pays.
-  ListMaker lists = {};                    ///< Makes the lists; a device's are in memory all the same.
+  ListMaker lists = {};                    ///< Makes the lists.
 };
 
 /// The only door to the lists of all points. Chooses how they are found, and keeps the graph from one call to the next.

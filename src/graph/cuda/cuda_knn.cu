@@ -191,13 +191,39 @@ struct Queries {
 
 }  // namespace
 
-int device_count() {
+namespace {
+
+constexpr int kLeastCapability = 8;  // what products.cuh is written for
+
+/// GPUs that the driver knows; 0 where there is no driver.
+int seen_devices() {
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    cudaGetLastError();
-    return 0;
-  }
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();  // told by the count, and not to whoever asks next
+  return 0;
+}
+
+/// Major number of a GPU's compute capability; 0 if it does not say.
+int capability(int device) {
+  int major = 0;
+  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess) return major;
+  cudaGetLastError();
+  return 0;
+}
+
+}  // namespace
+
+int device_count() {
+  const int seen = seen_devices();
+  int count = 0;
+  while (count < seen && capability(count) >= kLeastCapability) ++count;
   return count;
+}
+
+std::string why_no_device() {
+  if (device_count() > 0) return {};
+  if (seen_devices() == 0) return "no GPU is seen";
+  return "the GPU is of compute capability " + std::to_string(capability(0)) + ".x, and it must be 8.0 or later";
 }
 
 class CudaKnn::Impl {
@@ -206,9 +232,6 @@ class CudaKnn::Impl {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
     check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device), "say how many processors it has");
     check(cudaDeviceGetAttribute(&most_shared_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "say how much shared memory it has");
-    int major = 0;
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "say what it can do");
-    if (major < 8) throw InvalidArgument("the GPU is of compute capability " + std::to_string(major) + ".x; it must be 8.0 or later");
   }
   ~Impl() { cudaStreamDestroy(stream_); }
   Impl(const Impl&) = delete;
@@ -226,6 +249,8 @@ class CudaKnn::Impl {
   void scan(const KnnTask& task, const std::uint32_t* queries, std::uint32_t count);
   void run_products(const Launch& launch, ProductTask task, std::size_t splits);
   std::size_t batch_for(std::size_t row_bytes) const;
+  bool multiplies(int padded_dimension, int variant) const;
+  std::size_t most_candidates(const KnnTask& task) const;
   std::uint32_t failed_so_far();
   const std::uint32_t* take_failed();
   template <class Kernel>
@@ -421,6 +446,20 @@ const std::uint32_t* CudaKnn::Impl::take_failed() {
   return failed_[1 - failing_].get();
 }
 
+/// Whether its shared memory holds the tiles of so many dimensions. GPUs for games have less of it than those for data centres.
+bool CudaKnn::Impl::multiplies(int padded_dimension, int variant) const {
+  return std::max(launch_of(padded_dimension, true, 0).shared_bytes, launch_of(padded_dimension, false, variant).shared_bytes) <=
+         most_shared_;
+}
+
+/// Candidates of a row that its shared memory can sort, a power of two.
+std::size_t CudaKnn::Impl::most_candidates(const KnnTask& task) const {
+  const std::size_t query = task.dimension * sizeof(float), shared = static_cast<std::size_t>(most_shared_);
+  std::size_t most = 16384;
+  while (most > 1 && most * sizeof(std::uint64_t) + query > shared) most /= 2;
+  return most;
+}
+
 /// Rows at a time, of which each takes so much memory: a few GiB, or half of what is free.
 std::size_t CudaKnn::Impl::batch_for(std::size_t row_bytes) const {
   std::size_t free = 0, total = 0;
@@ -466,7 +505,8 @@ KnnStats CudaKnn::Impl::find(const KnnTask& task, const KnnTuning& tuning) {
   // scatters by 1 / sqrt(r) of itself; with 16 and two and a half times the neighbours about one row of a thousand is done again.
   const std::size_t expected = std::max<std::size_t>(task.neighbors * 5 / 2, 128);
   const int rank = expected >= 8 * task.neighbors ? 8 : 16;
-  const std::size_t capacity = tuning.capacity != 0 ? tuning.capacity : power_of_two_from(4 * expected);
+  const std::size_t most = most_candidates(task);
+  const std::size_t capacity = tuning.capacity != 0 ? tuning.capacity : std::min(most, power_of_two_from(4 * expected));
   const std::size_t measure_all_up_to = tuning.always_products ? 0 : std::max<std::size_t>(4096, capacity);
   const auto fits = std::lower_bound(kPaddedDimensions.begin(), kPaddedDimensions.end(), static_cast<int>(task.dimension));
   for (Memory<std::uint32_t>& list : failed_) list.of_size(task.count);
@@ -483,7 +523,7 @@ KnnStats CudaKnn::Impl::find(const KnnTask& task, const KnnTuning& tuning) {
     failed = failed_so_far();
     attempted.record(stream_);
     stats.scanned = task.count - failed;
-  } else if (fits != kPaddedDimensions.end()) {
+  } else if (fits != kPaddedDimensions.end() && multiplies(*fits, tuning.variant)) {
     padded_dimension_ = *fits;
     prepare(task);
     sample(task, std::max<std::size_t>(static_cast<std::size_t>(rank) * task.size / expected, kTile));
@@ -511,9 +551,8 @@ KnnStats CudaKnn::Impl::find(const KnnTask& task, const KnnTuning& tuning) {
       failed = left;
     }
     if (failed > 0) {
-      constexpr std::size_t kMostCandidates = 16384;  // what shared memory can sort
       const std::uint32_t* const queries = take_failed();
-      try_all(queries, failed, {3 * rank, std::max(capacity, std::min(kMostCandidates, 4 * capacity))}, nullptr);
+      try_all(queries, failed, {3 * rank, std::max(capacity, std::min(most, 4 * capacity))}, nullptr);
       const std::uint32_t left = failed_so_far();
       stats.again = failed - left;
       failed = left;

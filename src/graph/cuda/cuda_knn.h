@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 // Exact lists of nearest neighbours on a GPU. Free of torch and of CUDA's own headers; cuda_knn.cu says how it is done.
 namespace smartmine::cuda {
@@ -59,8 +60,10 @@ struct KnnStats {
   }
 };
 
-/// Number of GPUs that can be used; 0 where there is none or no driver.
+/// Number of GPUs that can be used, those of the lowest numbers; 0 where there is none or no driver.
 int device_count();
+/// Why there are none, in words that end a sentence; empty if there are some.
+std::string why_no_device();
 
 /// Exact lists on one GPU. Keeps its working memory from one call to the next. Not for several threads at once.
 class CudaKnn {
