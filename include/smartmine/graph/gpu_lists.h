@@ -27,8 +27,8 @@ struct GpuPlace {
 
 /// Exact lists of `wanted` rows among all, found on the GPUs there are: each has all rows and finds a share of the lists. The result is
 /// that of plain float distances, ties to the lower id, whatever rows are wanted together; the stats tell how many rows were certain at the
-/// first attempt. `lists` makes the lists. Throws InvalidArgument if there is no GPU, lists are too long or rows are wanted that there are not, Error if a GPU fails
-/// or has too little memory, Cancelled.
+/// first attempt. `lists` makes the lists. Throws InvalidArgument if there is no GPU, lists are too long or rows are wanted that there are
+/// not, Error if a GPU fails or has too little memory, Cancelled.
 NeighborResult find_gpu_lists(const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress = {},
                               const GpuPlace& place = {}, const ListMaker& lists = {});
 /// Of all rows.
