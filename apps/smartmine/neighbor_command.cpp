@@ -71,8 +71,8 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->type_name("NAME")
       ->capture_default_str();
   command
-      .add_option("--device", device, "auto, cpu or cuda: where every pair is looked at; a graph is built on the CPU. auto: a GPU, if there, from "
-                  "30,000 rows on")
+      .add_option("--device", device, "auto, cpu or cuda: where every pair is looked at; a graph is built on the CPU. auto: "
+                  "a GPU if there, from 30,000 rows on")
       ->check(one_of({"auto", "cpu", "cuda"}))
       ->type_name("NAME")
       ->capture_default_str();
