@@ -33,13 +33,24 @@ struct Method {
   bool for_many_rows = true;
 };
 
+/// A peer of the Python package index, measured by the interpreter that --python names.
+Method python_method(const std::string& peer, const std::string& title, const std::string& python, bool for_many_rows) {
+  return {"python-" + peer, title + " of Python",
+          [=](const Task& task) {
+            if (python.empty()) throw InvalidArgument("needs --python, an interpreter that has it");
+            return measure_python(task, python, peer);
+          },
+          for_many_rows};
+}
+
 /// In the order of the table; only those that this program was built with.
-std::vector<Method> all_methods() {
+std::vector<Method> all_methods(const std::string& python = {}) {
   return {
       {"exact", "smartmine exact", measure_exact, false},
       {"partition", "smartmine fanng, partition", measure_partition, true},
       {"previous", "smartmine fanng, previous", measure_previous, true},
       {"random", "smartmine fanng, random", measure_random, true},
+      {"gpu", "smartmine exact, GPU", measure_gpu, true},
 #ifdef SMARTMINE_BENCH_HNSWLIB
       {"hnswlib", "hnswlib", measure_hnswlib, true},
 #endif
@@ -48,6 +59,11 @@ std::vector<Method> all_methods() {
       {"faiss-nndescent", "faiss NN-descent", measure_faiss_nndescent, false},
       {"faiss-exact", "faiss exact", measure_faiss_exact, false},
 #endif
+      python_method("hnswlib", "hnswlib", python, true),
+      python_method("usearch", "usearch", python, false),
+      python_method("faiss-hnsw", "faiss HNSW", python, false),
+      python_method("pynndescent", "pynndescent", python, false),
+      python_method("torch-cuda", "torch on a GPU", python, true),
   };
 }
 
@@ -62,6 +78,7 @@ struct Arguments {
   unsigned threads = 0;
   double recall = 0.98;
   std::vector<std::string> methods;  // empty: what fits the size
+  std::string python;
   std::vector<std::string> embeddings;
   std::string labels;
   bool json = false;
@@ -109,7 +126,12 @@ std::vector<Rows> beginning_of(const std::vector<Rows>& epochs, std::size_t rows
 }
 
 bool is_wanted(const Arguments& arguments, const Method& method, std::size_t rows) {
-  if (arguments.methods.empty()) return rows <= kManyRows || method.for_many_rows;
+  if (arguments.methods.empty()) {
+    // Whether there is a GPU is not asked here: CUDA, once it has started, does not survive into the processes that measure.
+    if (method.name == "gpu" || method.name == "python-torch-cuda") return false;
+    if (method.name.starts_with("python-") && arguments.python.empty()) return false;
+    return rows <= kManyRows || method.for_many_rows;
+  }
   return std::find(arguments.methods.begin(), arguments.methods.end(), method.name) != arguments.methods.end();
 }
 
@@ -190,7 +212,7 @@ nlohmann::ordered_json to_json(const SetResult& result) {
 }
 
 void run(const Arguments& arguments) {
-  const std::vector<Method> methods = all_methods();
+  const std::vector<Method> methods = all_methods(arguments.python);
   const auto chosen = [&](std::size_t rows, bool random) {
     std::vector<Method> some;
     for (const Method& method : methods)
@@ -249,6 +271,8 @@ void add_options(CLI::App& program, Arguments& arguments) {
   program.add_option("--methods", arguments.methods, fmt::format("Some of {}; all that a size allows unless given", fmt::join(names, ",")))
       ->delimiter(',')
       ->check(CLI::IsMember(names));
+  program.add_option("--python", arguments.python, "An interpreter that has numpy and peers of the Python package index")
+      ->type_name("PROGRAM");
   program.add_option("--threads", arguments.threads, "Of every method; 0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();
   program.add_option("--recall", arguments.recall, "What the methods must reach")->check(CLI::Range(0.01, 1.0))->capture_default_str();
   program.add_option("--random-rows", arguments.random_rows, "Rows for the paper's own build")

@@ -8,6 +8,7 @@ namespace smartmine::bench {
 namespace {
 
 constexpr std::size_t kLarge = 1000000;
+constexpr std::size_t kUsualDimension = 64;
 constexpr double kRecall = 0.98;
 
 std::optional<double> seconds_of(const SetResult& result, const std::string& method) {
@@ -40,8 +41,10 @@ void add_goals_of(const SetResult& result, std::vector<Goal>& goals) {
   if (asked("partition")) {
     const Measurement* measured = result.find("partition");
     goals.push_back({"recall of the partition start" + at, true, kRecall, recall_of(result, "partition")});
-    goals.push_back({"partition start, times faster than hnswlib" + at, true, result.rows >= kLarge ? 15.0 : 10.0,
-                     ratio(seconds_of(result, "hnswlib"), partition)});
+    // The newest where it was measured.
+    const auto peer = seconds_of(result, "python-hnswlib") ? "python-hnswlib" : "hnswlib";
+    const double times = result.dimension != kUsualDimension ? 5 : result.rows >= kLarge ? 15 : 10;
+    goals.push_back({"partition start, times faster than hnswlib" + at, true, times, ratio(seconds_of(result, peer), partition)});
     goals.push_back(
         {"partition start, peak memory by embeddings and lists" + at, false, 2.5,
          measured == nullptr ? std::nullopt : std::optional(static_cast<double>(measured->peak_memory_bytes) / result.data_bytes())});
@@ -51,6 +54,15 @@ void add_goals_of(const SetResult& result, std::vector<Goal>& goals) {
   if (asked("exact"))
     goals.push_back(
         {"exact, times faster than faiss exact" + at, true, 12, ratio(seconds_of(result, "faiss-exact"), seconds_of(result, "exact"))});
+  if (asked("gpu")) {
+    const Measurement* const measured = result.find("gpu");
+    const auto on_device = figure(measured, "device_seconds");
+    goals.push_back({"recall on a GPU" + at, true, 1, recall_of(result, "gpu")});
+    goals.push_back({"on a GPU, times faster than torch" + at, true, 10,
+                     ratio(figure(result.find("python-torch-cuda"), "device_seconds"), on_device)});
+    if (result.dimension == kUsualDimension && (result.rows == 100000 || result.rows == kLarge))
+      goals.push_back({"seconds on a GPU" + at, false, result.rows == kLarge ? 1 : 0.02, on_device});
+  }
   if (asked("previous")) {
     goals.push_back({"recall of the previous start" + at, true, kRecall, recall_of(result, "previous")});
     goals.push_back({"previous start, times faster than partition" + at, true, 3, ratio(partition, seconds_of(result, "previous"))});

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "measurement.h"
@@ -35,10 +36,15 @@ Measurement measure_previous(const Task& task);
 /// The paper's build: more["success_bound"], more["mean_degree"].
 Measurement measure_random(const Task& task);
 
+/// On the GPUs there are; more["device_seconds"] without the copies to and from them. Throws InvalidArgument if there are none.
+Measurement measure_gpu(const Task& task);
+
 Measurement measure_hnswlib(const Task& task);
 Measurement measure_faiss_hnsw(const Task& task);
 Measurement measure_faiss_nndescent(const Task& task);
 Measurement measure_faiss_exact(const Task& task);
+/// What bench/python/peer_lists.py calls `peer`, with whatever version this Python has. Throws if it has none.
+Measurement measure_python(const Task& task, const std::string& python, const std::string& peer);
 
 /// Seconds since it was made, of the clock and of the processor (all threads of the process together).
 class Timer {

@@ -7,6 +7,7 @@
 #include "smartmine/core/error.h"
 #include "smartmine/graph/exact_knn.h"
 #include "smartmine/graph/fanng.h"
+#include "smartmine/graph/gpu_lists.h"
 #include "smartmine/mining/smart_miner.h"
 
 namespace smartmine::bench {
@@ -48,6 +49,20 @@ Measurement measure_exact(const Task& task) {
   const Timer timer;
   const NeighborResult result = ExactKnn({.neighbors = task.neighbors, .threads = task.threads}).neighbors(task.rows());
   timer.tell(measured);
+  measured.peak_memory_bytes = peak_memory_bytes();
+  measured.settings = result.stats.kernel;
+  measured.recall = recall_of(*task.truth, result.lists);
+  return measured;
+}
+
+Measurement measure_gpu(const Task& task) {
+  find_gpu_lists(task.rows(), task.neighbors);  // starts CUDA, which is not what is measured
+  Measurement measured;
+  const Timer timer;
+  const NeighborResult result = find_gpu_lists(task.rows(), task.neighbors);
+  timer.tell(measured);
+  for (const char* stage : {"prepare", "thresholds", "products", "measure", "again"})
+    measured.more["device_seconds"] += result.stats.stage_seconds.at(stage);
   measured.peak_memory_bytes = peak_memory_bytes();
   measured.settings = result.stats.kernel;
   measured.recall = recall_of(*task.truth, result.lists);

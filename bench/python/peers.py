@@ -18,8 +18,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
-from typing import NamedTuple
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--rows", type=int, default=100_000)
@@ -38,11 +36,11 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMB
     os.environ[name] = str(arguments.threads)
 
 import numpy as np  # noqa: E402  the threads above are read when it is imported
+from peer_lists import PEERS, Seconds, Task, timed  # noqa: E402
 
 import smartmine  # noqa: E402
 
 K, THREADS = arguments.neighbors, arguments.threads
-EFFORTS = tuple(int(factor * K) for factor in (1.2, 2, 3, 5, 8))
 
 
 def made(rows, dimension, seed=1, of_class=30, width=0.6):
@@ -55,134 +53,9 @@ def made(rows, dimension, seed=1, of_class=30, width=0.6):
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32), labels.astype(np.int64)
 
 
-class Truth:
-    """True neighbours of 1,000 rows spread over the set, by numpy alone."""
-
-    def __init__(self, x):
-        self.rows = np.linspace(0, len(x) - 1, min(1000, len(x))).astype(int)
-        self.ids = np.empty((len(self.rows), K), np.int64)
-        norms = np.einsum("ij,ij->i", x, x)
-        for place, row in enumerate(self.rows):
-            squared = norms - 2 * (x @ x[row])
-            squared[row] = np.inf
-            self.ids[place] = np.argpartition(squared, K)[:K]
-
-    def recall(self, ids):
-        return float(np.mean([len(np.intersect1d(a, b)) / K for a, b in zip(self.ids, ids[self.rows])]))
-
-
-def without_self(ids, distances):
-    """Lists of K + 1 that hold their own row, mostly first, as lists of K others."""
-    own = ids == np.arange(len(ids))[:, None]
-    own[~own.any(1), -1] = True
-    return ids[~own].reshape(len(ids), K), distances[~own].reshape(len(ids), K)
-
-
-class Seconds(NamedTuple):
-    """Of the clock, and of the processor over all threads."""
-
-    clock: float
-    processor: float
-
-    def plus(self, other):
-        return Seconds(self.clock + other.clock, self.processor + other.processor)
-
-    def told(self):
-        return {"seconds": self.clock, "processor_seconds": self.processor}
-
-
-def timed(work):
-    begin = time.perf_counter(), time.process_time()
-    result = work()
-    return Seconds(time.perf_counter() - begin[0], time.process_time() - begin[1]), result
-
-
-def with_search(build, search, truth):
-    """Build and the first search that reaches the recall; searches that did not are left out of the time."""
-    build_seconds, index = timed(build)
-    for effort in EFFORTS:
-        seconds, (ids, distances) = timed(lambda: without_self(*search(index, effort)))
-        recall = truth.recall(ids)
-        if recall >= arguments.recall:
-            break
-    told = {"recall": recall, "settings": f"M 16, ef construction 100, ef {effort}"}
-    return {**build_seconds.plus(seconds).told(), **told}, (ids, distances)
-
-
-def hnswlib_lists(x, truth):
-    import hnswlib
-
-    def build():
-        index = hnswlib.Index("l2", x.shape[1])
-        index.init_index(len(x), ef_construction=100, M=16)
-        index.add_items(x, num_threads=THREADS)
-        return index
-
-    def search(index, effort):
-        index.set_ef(effort)
-        return index.knn_query(x, K + 1, num_threads=THREADS)
-
-    return with_search(build, search, truth)
-
-
-def usearch_lists(x, truth):
-    from usearch.index import Index
-
-    def build():
-        index = Index(ndim=x.shape[1], metric="l2sq", dtype="f32", connectivity=16, expansion_add=100)
-        index.add(np.arange(len(x)), x, threads=THREADS)
-        return index
-
-    def search(index, effort):
-        index.expansion_search = effort
-        found = index.search(x, K + 1, threads=THREADS)
-        return found.keys.astype(np.int64), found.distances
-
-    return with_search(build, search, truth)
-
-
-def faiss_hnsw_lists(x, truth):
-    import faiss
-
-    faiss.omp_set_num_threads(THREADS)
-
-    def build():
-        index = faiss.IndexHNSWFlat(x.shape[1], 16)
-        index.hnsw.efConstruction = 100
-        index.add(x)
-        return index
-
-    def search(index, effort):
-        index.hnsw.efSearch = effort
-        distances, ids = index.search(x, K + 1)
-        return ids, distances
-
-    return with_search(build, search, truth)
-
-
-def pynndescent_lists(x, truth):
-    from pynndescent import NNDescent
-
-    NNDescent(
-        x[:2000], n_neighbors=K + 1, random_state=1, n_jobs=THREADS
-    ).neighbor_graph  # compiles its code, which is not what is measured
-    for settings in ({}, {"n_iters": 20, "delta": 0.0001}, {"n_iters": 30, "delta": 0.0, "max_candidates": 100}):
-        seconds, (ids, distances) = timed(
-            lambda: without_self(*NNDescent(x, n_neighbors=K + 1, random_state=1, n_jobs=THREADS, **settings).neighbor_graph)
-        )
-        recall = truth.recall(ids)
-        if recall >= arguments.recall:
-            break
-    told = ", ".join(f"{name} {value}" for name, value in settings.items()) or "defaults"
-    return {**seconds.told(), "recall": recall, "settings": told}, (ids, distances.astype(np.float32) ** 2)
-
-
-def own_lists(x, truth):
-    seconds, found = timed(lambda: smartmine.knn(x, K, recall=arguments.recall, threads=THREADS))
-    return {**seconds.told(), "recall": truth.recall(found.ids), "settings": found.stats["index"]}, found[:2]
-
-
-PEERS = {"hnswlib": hnswlib_lists, "usearch": usearch_lists, "pynndescent": pynndescent_lists, "faiss-hnsw": faiss_hnsw_lists}
+def own_lists(task):
+    seconds, found = timed(lambda: smartmine.knn(task.x, K, recall=arguments.recall, threads=THREADS))
+    return {**seconds.told(), "recall": task.recall(found.ids), "settings": found.stats["index"]}, found[:2]
 
 
 def numpy_triplets(ids, distances, labels, kappa, seed=1):
@@ -253,17 +126,18 @@ def best(results, name, measured, key="seconds"):
     print(name, measured, file=sys.stderr, flush=True)
 
 
-def one_round(results, x, labels, truth):
+def one_round(results, task, labels):
+    x = task.x
     wanted = arguments.only.split(",")
     lists = {}
     if "knn" in wanted or "mine" in wanted:
-        measured, lists["smartmine"] = own_lists(x, truth)
+        measured, lists["smartmine"] = own_lists(task)
         best(results["knn"], "smartmine", measured)
         if arguments.program:
             best(results["knn"], "program", {**program_seconds(x).told(), "recall": None, "settings": "smartmine knn --json"})
         for name in arguments.peers.split(","):
             try:
-                measured, lists[name] = PEERS[name](x, truth)
+                measured, lists[name] = PEERS[name](task)
             except ImportError as error:
                 print(f"{name} is left out: {error}", file=sys.stderr)
                 continue
@@ -313,10 +187,10 @@ def table(results):
 
 def main():
     x, labels = made(arguments.rows, arguments.dimension)
-    truth = Truth(x)
+    task = Task(x, K, arguments.recall, THREADS)
     results = {"knn": {}, "mine": {}, "evaluate": {}}
     for _ in range(arguments.rounds):
-        one_round(results, x, labels, truth)
+        one_round(results, task, labels)
     results["versions"] = versions()
     print(table(results))
     print("\n" + ", ".join(f"{name} {version}" for name, version in results["versions"].items()))

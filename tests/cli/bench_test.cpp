@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -64,6 +66,25 @@ TEST(BenchNeighbors, ShowsAMethodThatFailsAsAFailedRow) {
   EXPECT_THAT(outcome.out, HasSubstr("failed: needs the embeddings of at least 2 epochs"));
   EXPECT_THAT(outcome.out, HasSubstr("not measured"));
   EXPECT_THAT(outcome.out, HasSubstr("smartmine exact"));
+}
+
+TEST(BenchNeighbors, MeasuresPeersOfPythonOrSaysWhyNot) {
+  const auto failure_of = [](const std::vector<std::string>& python) {
+    std::vector<std::string> arguments = {"--sizes", "500", "--epochs", "1", "--methods", "python-hnswlib", "--json"};
+    arguments.insert(arguments.end(), python.begin(), python.end());
+    const Outcome outcome = bench(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out).at("sets")[0].at("methods")[0].value("failure", "");
+  };
+  EXPECT_THAT(failure_of({}), HasSubstr("--python"));
+  EXPECT_THAT(failure_of({"--python", "/nowhere/python"}), HasSubstr("status 127"));
+  const TemporaryFolder folder;
+  // Stands for an interpreter without the peer, and looks at how it is called.
+  std::ofstream(folder / "python") << "#!/bin/sh\n"
+                                      "[ \"$2 $4 $5\" = 'hnswlib --neighbors 10' ] || exit 3\n"
+                                      "echo '{\"failure\": \"no hnswlib here\"}'\n";
+  std::filesystem::permissions(folder / "python", std::filesystem::perms::owner_all);
+  EXPECT_EQ(failure_of({"--python", folder / "python"}), "no hnswlib here");
 }
 
 TEST(BenchNeighbors, TakesEmbeddingsFromFiles) {
