@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mining/draw.h"
+#include "mining/reach.h"
 #include "smartmine/core/buffer.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
@@ -145,6 +146,7 @@ class Selection {
     std::vector<std::uint32_t> negatives;  // places in the list, in order [NEG]
     std::vector<std::uint32_t> positives;  // place of the positive for each of the first of them [POS]
     bool has_positive = false;
+    double bound = 0;                       // where it has one
     std::vector<std::uint32_t> inside;      // places of all positives of the list; filled when first needed
     std::vector<std::uint32_t> inside_ids;  // the anchor and these, ascending; with the next
     std::vector<std::uint32_t> outside;     // members of the class that are not in the list; filled when first needed
@@ -153,10 +155,11 @@ class Selection {
 
   bool is_mined_slot(std::size_t slot) const { return mined_slots_ == slots_ || (mined_slots_ > 0 && share_(slot) < mined_slots_); }
 
-  std::size_t next_length(std::size_t length) const {
+  std::size_t longest_length() const {
     const std::size_t most = labels_.size() - 1;
-    return std::min({2 * length, options_.longest_list == 0 ? most : options_.longest_list, most});
+    return options_.longest_list == 0 ? most : std::min(options_.longest_list, most);
   }
+  std::size_t next_length(std::size_t length) const { return std::min(2 * length, longest_length()); }
 
   // Checks and works on `count` anchors, whose indices `index_of` gives. With a cap they come in a random order of
   // their own each epoch, so that no class has the first pick for ever.
@@ -183,31 +186,83 @@ class Selection {
     if (first_fault < count) throw_fault(anchors_[index_of(first_fault)], list_of(first_fault), labels_.size());
   }
 
+  // An anchor that waits for a longer list.
+  struct Waiting {
+    std::uint32_t index;        // into anchors_
+    std::size_t reach = 0;      // a list must be longer than this to yield anything, as far as known
+    bool has_positive = false;  // in a list asked for: its bound is the true one
+    double bound = 0;
+    bool was_asked = false;
+  };
+
+  NeighborLists ask(const std::vector<std::uint32_t>& anchors, std::size_t length) {
+    NeighborLists longer = options_.longer_lists(anchors, length);
+    if (longer.size() != anchors.size() || longer.neighbors() != length)
+      throw InvalidArgument(fmt::format("longer_lists gave {} lists of {}; {} lists of {} were asked for", longer.size(),
+                                        longer.neighbors(), anchors.size(), length));
+    result_.stats.extended_neighbors = length;
+    return longer;
+  }
+
+  // Lists of twice the length for those whose list did not yield all, and so on. Those that are known to need more yet are passed over:
+  // with a cap all have their turn still, so that the order is the same.
   void extend(const std::vector<std::uint8_t>& unfinished, const Progress& progress) {
-    std::vector<std::uint32_t> waiting;  // indices into anchors_
+    std::vector<Waiting> waiting;
     for (std::size_t i = 0; i < unfinished.size(); ++i)
-      if (unfinished[i]) waiting.push_back(static_cast<std::uint32_t>(i));
-    result_.stats.extended_anchors = waiting.size();
+      if (unfinished[i]) waiting.push_back({.index = static_cast<std::uint32_t>(i)});
+    std::optional<Reach> reach;  // made when first needed
     for (std::size_t length = lists_.neighbors(); !waiting.empty();) {
       length = next_length(length);
       const bool last = next_length(length) == length;
-      std::vector<std::uint32_t> asked(waiting.size());
-      std::transform(waiting.begin(), waiting.end(), asked.begin(), [&](std::uint32_t index) { return anchors_[index]; });
-      const NeighborLists longer = options_.longer_lists(asked, length);
-      if (longer.size() != asked.size() || longer.neighbors() != length)
-        throw InvalidArgument(fmt::format("longer_lists gave {} lists of {}; {} lists of {} were asked for", longer.size(),
-                                          longer.neighbors(), asked.size(), length));
-      result_.stats.extended_neighbors = length;
+      std::vector<std::uint32_t> asked;
+      std::vector<std::uint32_t> place(waiting.size(), kNowhere);  // of an anchor's list among those asked for
+      for (std::size_t i = 0; i < waiting.size(); ++i) {
+        if (waiting[i].reach >= length) continue;
+        place[i] = static_cast<std::uint32_t>(asked.size());
+        asked.push_back(anchors_[waiting[i].index]);
+        result_.stats.extended_anchors += !waiting[i].was_asked;
+        waiting[i].was_asked = true;
+      }
+      if (asked.empty() && !last) continue;
+      const NeighborLists longer = asked.empty() ? NeighborLists() : ask(asked, length);
       std::vector<std::uint8_t> still(waiting.size(), 0);
-      const auto list_of = [&](std::size_t i) { return List{longer.ids(i), longer.distances(i)}; };
+      const auto list_of = [&](std::size_t i) {
+        const std::uint32_t anchor = anchors_[waiting[i].index];
+        return place[i] == kNowhere ? List{lists_.ids(anchor), lists_.distances(anchor)}
+                                    : List{longer.ids(place[i]), longer.distances(place[i])};
+      };
       pass(
-          waiting.size(), progress, [&](std::size_t i) { return waiting[i]; }, list_of,
-          [&](std::size_t i, Scratch& scratch) { still[i] = !fill(waiting[i], list_of(i), false, last, scratch); });
+          waiting.size(), progress, [&](std::size_t i) { return waiting[i].index; }, list_of,
+          [&](std::size_t i, Scratch& scratch) {
+            Waiting& one = waiting[i];
+            if (place[i] == kNowhere) {
+              still[i] = !last;
+              if (last) write_unmined(one.index, scratch);
+              return;
+            }
+            still[i] = !fill(one.index, list_of(i), false, last, scratch);
+            one.has_positive = scratch.has_positive;
+            one.bound = scratch.bound;
+          });
       std::size_t kept = 0;
       for (std::size_t i = 0; i < waiting.size(); ++i)
         if (still[i]) waiting[kept++] = waiting[i];
       waiting.resize(kept);
+      if (rows_ != nullptr && !waiting.empty()) {
+        if (!reach) reach.emplace(*rows_, longest_length(), options_.threads);
+        look_ahead(*reach, waiting, progress);
+      }
     }
+  }
+
+  void look_ahead(const Reach& reach, std::vector<Waiting>& waiting, const Progress& progress) const {
+    parallel_for(
+        waiting.size(), 16, options_.threads,
+        [&](std::size_t begin, std::size_t end, unsigned) {
+          for (Waiting& one : std::span(waiting).subspan(begin, end - begin))
+            if (one.reach == 0 && one.has_positive) one.reach = reach.nearer(anchors_[one.index], one.bound);
+        },
+        progress, "select");
   }
 
   // Writes all triplets of an anchor. If its list does not yield all that are to be mined and this is not the last
@@ -238,8 +293,21 @@ class Selection {
     scratch.counts.duplicates_skipped += skipped.duplicates_skipped;
     scratch.counts.rank_skipped += skipped.rank_skipped;
     scratch.counts.cap_skipped += skipped.cap_skipped;
+    write(index, list, scratch);
+    return true;
+  }
 
-    // Mined ones first: random negatives must keep clear of theirs.
+  // The triplets of an anchor whose bound lies beyond every list there may be.
+  void write_unmined(std::size_t index, Scratch& scratch) {
+    scratch.has_positive = true;
+    scratch.negatives.clear();
+    write(index, {}, scratch);
+  }
+
+  // Mined ones first: random negatives must keep clear of theirs.
+  void write(std::size_t index, const List& list, Scratch& scratch) {
+    const std::uint32_t anchor = anchors_[index];
+    const std::size_t base = index * per_anchor_;
     std::size_t next = 0;
     for (std::size_t j = 0; j < per_anchor_; ++j) {
       const std::size_t slot = base + j;
@@ -247,7 +315,6 @@ class Selection {
     }
     for (std::size_t j = 0; j < per_anchor_; ++j)
       if (!is_mined(result_.origins[base + j])) draw_random(anchor, base, j, scratch.counts);
-    return true;
   }
 
   // One pass over the list. Stops as soon as `wanted` negatives have found their positives.
@@ -265,6 +332,7 @@ class Selection {
     if (!scratch.has_positive) return;
 
     const double bound = options_.kappa * static_cast<double>(list.distances[place]);
+    scratch.bound = bound;
     const auto rest = list.distances.subspan(place + 1);
     const auto beyond =
         std::partition_point(rest.begin(), rest.end(), [&](float distance) { return static_cast<double>(distance) < bound; });

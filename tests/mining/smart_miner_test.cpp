@@ -675,6 +675,62 @@ TEST(SmartMiner, AsksForLongerListsForJustTheAnchorsThatNeedThem) {
   }
 }
 
+/// Lists from a larger one, and which were asked for.
+struct AskedLists {
+  const LabelledPoints& points;
+  std::map<std::size_t, std::vector<std::uint32_t>> asked;  // by length
+  NeighborLists operator()(std::span<const std::uint32_t> of, std::size_t neighbors) {
+    asked[neighbors].assign(of.begin(), of.end());
+    return brute_lists(points, of, neighbors);
+  }
+  std::size_t anchors() const {
+    std::set<std::uint32_t> all;
+    for (const auto& [length, of] : asked) all.insert(of.begin(), of.end());
+    return all.size();
+  }
+  std::size_t entries() const {
+    std::size_t sum = 0;
+    for (const auto& [length, of] : asked) sum += length * of.size();
+    return sum;
+  }
+};
+
+TEST(SmartMiner, AsksForNoListsThatCannotReachBeyondTheBound) {
+  const LabelledPoints points = clouds(400, 16, 1.0, 9, 8);
+  const NeighborLists lists = brute_lists(points, 6);
+  const Rows rows = points.rows();
+  for (const std::size_t longest : {0, 50})
+    for (const std::size_t cap : {0, 2})
+      for (const double kappa : {1.5, 4.0, 16.0, 1e6}) {
+        const auto where = fmt::format("longest {}, cap {}, kappa {}", longest, cap, kappa);
+        AskedLists blind{points, {}}, seeing{points, {}};
+        SmartMinerOptions options{.kappa = kappa, .triplets_per_anchor = 2, .seed = 5, .threads = 2, .max_negative_uses = cap};
+        options.longest_list = longest;
+        options.longer_lists = std::ref(blind);
+        const MinedTriplets without = SmartMiner(options).select(lists, points.labels);
+        options.longer_lists = std::ref(seeing);
+        const MinedTriplets with = SmartMiner(options).select(lists, points.labels, &rows);
+        EXPECT_EQ(with.triplets, without.triplets) << where;
+        EXPECT_EQ(with.origins, without.origins) << where;
+        EXPECT_EQ(with.stats.cap_skipped, without.stats.cap_skipped) << where;
+        EXPECT_EQ(with.stats.extended_anchors, seeing.anchors()) << where;
+        EXPECT_LE(seeing.entries(), blind.entries()) << where;
+        if (!seeing.asked.empty()) {
+          EXPECT_EQ(with.stats.extended_neighbors, seeing.asked.rbegin()->first) << where;
+        }
+        for (std::size_t i = 0; i < with.origins.size(); ++i)
+          ASSERT_TRUE(with.origins[i] != TripletOrigin::kRandomNoPositive || longest != 0) << where;
+        // The bound of all lies beyond every point: one look shows the nearest positive, and no list is asked for again.
+        if (kappa > 100) {
+          EXPECT_GT(blind.asked.size(), 3U) << where;
+          EXPECT_LT(seeing.entries(), blind.entries() / 3) << where;
+        }
+        if (kappa == 4.0 && longest == 0) {
+          EXPECT_LT(seeing.entries(), blind.entries() * 9 / 10) << where;
+        }
+      }
+}
+
 TEST(SmartMiner, RefusesLongerListsOfAnotherShape) {
   const LabelledPoints points = clouds(100, 10, 1.0, 9, 3);
   const NeighborLists lists = brute_lists(points, 3);

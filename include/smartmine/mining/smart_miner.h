@@ -14,7 +14,7 @@
 namespace smartmine {
 
 /// Computes longer lists for a few points: `anchors.size()` lists of `neighbors` each, in the order of `anchors`
-/// (ascending), with ids among all points and without the anchor itself.
+/// (ascending), with ids among all points and without the anchor itself. They are exact: a first positive there is the nearest.
 using LongerLists = std::function<NeighborLists(std::span<const std::uint32_t> anchors, std::size_t neighbors)>;
 
 /// Options for selecting triplets from neighbour lists; names in brackets are the paper's.
@@ -34,7 +34,7 @@ struct SmartMinerOptions {
   double hub_limit = 0;               ///< The same as a multiple of the mean over all points, from 1 to 1e6. 0: no cap.
 
   double short_list_tolerance = 0.05;  ///< Share of lists without positive or negative above which the statistics say so. 0 to 1.
-  LongerLists longer_lists = {};       ///< If set, asked for anchors whose list did not yield all their triplets, doubling.
+  LongerLists longer_lists = {};       ///< If set, asked for anchors whose list did not yield all their triplets, doubling. Must be exact.
   std::size_t longest_list = 0;        ///< Never ask for more neighbours than this. 0: all other points.
 
   /// Throws InvalidArgument naming the field, its value and the allowed range.
@@ -49,7 +49,8 @@ class SmartMiner {
   explicit SmartMiner(const SmartMinerOptions& options);
 
   /// Triplets of every point that is not alone in its class. With `rows`, the embeddings behind the lists, distances
-  /// to positives outside the lists are measured too; the triplets are the same without.
+  /// to positives outside the lists are measured too, and no longer lists are asked for that could hold nothing beyond the
+  /// bound; the triplets are the same without.
   /// Throws InvalidArgument for labels of another length than the lists, and naming the first list (and place in it)
   /// that names its own point, an id out of range, or is not in ascending order. Ids that stand in a list twice are
   /// not looked for: NeighborLists::validate does that.
