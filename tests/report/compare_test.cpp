@@ -185,6 +185,32 @@ TEST_F(Compare, SaysHowMuchWasMinedAndByWhichIndex) {
   EXPECT_FALSE(json.at("groups").at(1).contains("index"));
 }
 
+TEST_F(Compare, ShowsWhatMiningTookAndWhyTripletsAreRandom) {
+  const auto a = make("a", {.epochs = 3, .epochs_done = 3, .mined = 0.75});
+  const auto b = make("b", {.epochs = 3, .epochs_done = 3, .seed = 2, .mined = 0.5});
+  const Comparison comparison = compare({a, b, make("c", {.system = "npairs"})});
+  const auto& mining = comparison.groups.at(0).mining;
+  EXPECT_NEAR(mining.at("lists_seconds").mean, 0.625, 1e-9) << "of epochs 2 and 3";
+  EXPECT_NEAR(mining.at("random_no_farther_positive").mean, 0.375, 1e-9);
+  EXPECT_TRUE(comparison.groups.at(1).mining.empty());
+  const std::string text = comparison_tables(comparison, {});
+  EXPECT_THAT(text, AllOf(HasSubstr("| system               | index         |    lists, s | longer lists, s |  selection, s |"),
+                          HasSubstr("| success rate % |  its bound % |     degree | no farther positive % |"),
+                          HasSubstr(" | no negative beyond the bound % |\n"),
+                          HasSubstr("| triplet-fanng-global | fanng, random | 0.62 ± 0.00 |     0.12 ± 0.00 | 0.010 ± 0.000 |"),
+                          HasSubstr("|   98.50 ± 0.00 | 98.10 ± 0.00 | 25.5 ± 0.0 |           37.5 ± 17.7 |"),
+                          HasSubstr(" |                      0.0 ± 0.0 |\n")));
+  EXPECT_THAT(text, Not(HasSubstr("no positive in the list"))) << "the log does not say";
+  const auto json = nlohmann::json::parse(comparison_json(comparison, {}));
+  EXPECT_NEAR(json.at("groups").at(0).at("mining").at("mean_degree").at("mean").get<double>(), 25.5, 1e-9);
+  EXPECT_FALSE(json.at("groups").at(1).contains("mining"));
+  EXPECT_THAT(comparison_tables(compare({folder_ / "c"}), {}), Not(HasSubstr("Mining")));
+}
+
+TEST_F(Compare, NamesExactSearchThatStoodInForAGraph) {
+  EXPECT_EQ(compare({make("a", {.mined = 0.9, .index = "exact"})}).groups.at(0).index, "exact after fanng, random");
+}
+
 TEST_F(Compare, ShowsTheCourseOfEveryGroupSideBySide) {
   const Comparison comparison = compare({make("a"), make("b", {.system = "triplet-global", .epochs = 1, .epochs_done = 1})});
   const std::string text = comparison_tables(comparison, {.by_epoch = true});

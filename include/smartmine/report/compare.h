@@ -41,6 +41,9 @@ struct RunGroup {
   std::map<std::string, Spread> metrics = {};  ///< Of the last epoch, by the names of the log; fractions of 1.
   Spread mined = {};       ///< Share of triplets whose negative came from a list, over the epochs that mine; none: none does.
   std::string index = {};  ///< By which index these lists were found, and from what a graph was built; empty: no lists.
+  /// What mining took and came to, of the epochs that mine: lists_seconds, longer_lists_seconds and selection_seconds of an epoch,
+  /// success_rate, success_bound and mean_degree of a graph, and the shares of random triplets by their reasons, as the log names them.
+  std::map<std::string, Spread> mining = {};
   Spread seconds = {};     ///< A run.
   /// By epoch and name: the metrics, training_error, validation_error and kappa.
   std::map<std::int64_t, std::map<std::string, Spread>> by_epoch = {};
