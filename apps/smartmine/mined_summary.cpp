@@ -11,6 +11,7 @@ std::string row(const char* name, const std::string& text) { return fmt::format(
 
 std::string index_of(const ListRecord& lists) {
   std::string text = lists.index;
+  if (!lists.start.empty() && lists.index != "fanng") text += " after a graph";
   if (!lists.start.empty()) text += fmt::format(" (start: {})", lists.start);
   text += fmt::format(", recall {:.3f}", lists.recall);
   if (lists.success_rate)

@@ -193,7 +193,7 @@ void complete_lists(const BuildTask& task, const RecallSample& truth, Built& bui
   const Searched how = search_lists(task, built.ordered, built.edges, truth, built.candidates, account.computed());
   if (how != Searched::kNot) account.stats.recall = truth.recall(built.candidates.lists);
   if (how == Searched::kByAllPairs) account.note("no search through the graph reached the recall asked for: all pairs were looked at");
-  account.end("search");
+  account.end(how == Searched::kByAllPairs ? "all_pairs" : "search");
 }
 
 void judge_recall(const BuildTask& task, Account& account) {

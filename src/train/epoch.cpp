@@ -9,6 +9,7 @@
 #include "smartmine/mining/selections.h"
 #include "smartmine/model/embed.h"
 #include "train/device_knn.h"
+#include "train/list_record.h"
 #include "train/longer_lists.h"
 #include "train/measure_weights.h"
 #include "train/rank_work.h"
@@ -56,18 +57,8 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
   const Rows rows = rows_of(all.host);
   NeighborResult found = epoch.ranks != nullptr ? find_shared_lists(*epoch.ranks, index, rows, call, epoch.progress)
                                                 : index.neighbors(rows, call, epoch.progress);
-  const NeighborStats& stats = found.stats;
-  record.lists = ListRecord{.index = stats.index, .recall = stats.recall, .distance_computations = stats.distance_computations};
-  if (stats.success_pairs > 0) {
-    record.lists->start = epoch.config.mining.graph_start == "auto" ? "previous" : epoch.config.mining.graph_start;
-    record.lists->success_rate = stats.success_rate;
-    record.lists->success_bound = stats.success_bound;
-    record.lists->mean_degree = stats.mean_degree;
-  }
-  if (!stats.recall_reached)
-    record.notes.push_back(fmt::format("recall of the lists is {:.4f}, under {:.4f}", stats.recall, stats.recall_target));
-  else if (!stats.note.empty())  // such as that all pairs were looked at because no search through the graph was good enough
-    record.notes.push_back(fmt::format("lists: {}", stats.note));
+  record.lists = list_record(found.stats, epoch.config.mining.graph_start);
+  for (std::string& note : list_notes(found.stats, index.options().for_search)) record.notes.push_back(std::move(note));
   return std::move(found.lists);
 }
 

@@ -15,6 +15,7 @@
 #include "smartmine/model/embed.h"
 #include "smartmine/train/trainer.h"
 #include "train/device_knn.h"
+#include "train/list_record.h"
 #include "train/longer_lists.h"
 #include "train/made_folder.h"
 
@@ -102,6 +103,36 @@ TEST_F(PaperOptions, EveryEpochsGraphOfThePaperIsInItsRecord) {
     EXPECT_EQ(read.mean_degree, lists.mean_degree);
   }
   EXPECT_FALSE(std::filesystem::exists(root_ / "run/checkpoint/graph.fanng"));  // each is built anew
+}
+
+TEST_F(PaperOptions, AMissedSuccessRateIsNotedInTheRecord) {
+  config_.mining.index = "fanng";
+  config_.mining.graph_start = "random";
+  config_.mining.success_rate = 0.999999;  // a few hundred thousand pairs cannot prove that much
+  const EpochRecord record = train("run").at(2);
+  EXPECT_LT(record.lists->success_bound.value(), 0.999999);
+  EXPECT_THAT(record.notes, ::testing::Contains(::testing::HasSubstr("under the 1.0000 asked for")));
+}
+
+TEST(ListRecord, NamesExactSearchWhereTheGraphDidNotDo) {
+  NeighborStats stats;
+  stats.index = "fanng";
+  stats.success_rate = 0.97;
+  stats.success_bound = 0.96;
+  stats.success_target = 0.98;
+  stats.success_pairs = 1000;
+  stats.success_reached = false;
+  stats.mean_degree = 20;
+  EXPECT_EQ(list_record(stats, "random").index, "fanng");
+  stats.stage_seconds["all_pairs"] = 1;
+  stats.note = "all pairs were looked at";
+  const ListRecord record = list_record(stats, "random");
+  EXPECT_EQ(record.index, "exact");
+  EXPECT_EQ(record.start, "random");
+  EXPECT_EQ(record.success_bound, 0.96);
+  const char* missed = "the graph's success rate is 0.9700, at least 0.9600 with 95 % confidence: under the 0.9800 asked for";
+  EXPECT_THAT(list_notes(stats, true), ::testing::ElementsAre("lists: all pairs were looked at", missed));
+  EXPECT_THAT(list_notes(stats, false), ::testing::SizeIs(1)) << "who wants lists alone has no use for it";
 }
 
 TEST_F(PaperOptions, TheControllerAimsAtTheErrorOfReservedImages) {
