@@ -7,6 +7,7 @@
 #   scripts/reproduce.sh glyphs  --output results                       the whole thing on drawn characters, without data, weights or a GPU
 # Stopped at any moment (Ctrl-C, kill, a power cut), the same command goes on where it was: finished runs stay, half ones are resumed.
 # A run that fails is named, the others go on, and the exit status is 1. Needs bash and the program alone.
+# On a machine that is lent for short sittings: --minutes 25 --slim. Take --output away at the end, it is small, and put it back next time.
 set -uo pipefail
 
 usage() {
@@ -20,8 +21,13 @@ usage: scripts/reproduce.sh DATASET --output DIR [options] [-- SETTINGS...]
   --study-seeds ...  others for the studies of kappa, mined triplets and the index; default: as --seeds, of cub200 the first
   --epochs N         default: the recipe's
   --jobs N           trainings at the same time, each with its share of the cores; default: 1
+  --minutes N        starts no run that would not end within so many minutes from now, going by the longest so far of its kind (another
+                     seed of it, else of its part, else of all); says what is left, and the exit status is then 3
+  --slim             of a run that is finished keeps what the tables need: no checkpoint, weights, embeddings and pictures; of the runs
+                     that the page shows (the first seed of --seeds) only checkpoint and weights go
   --only PARTS       some of rows,paper,convergence,kappa,mined,triplets,index,report, by commas; default: all
-                     rows: by recipes/DATASET.toml; paper: its own four by recipes/DATASET-paper.toml, where there is one
+                     rows: by recipes/DATASET.toml; paper: its own four by recipes/DATASET-paper.toml, where there is one, and the
+                     last of them once more with --target validation
   --systems NAMES    some rows of the table, by commas; default: all eight
   --recipe FILE      settings other than recipes/DATASET.toml
   --paper-recipe FILE  settings other than recipes/DATASET-paper.toml
@@ -29,6 +35,8 @@ usage: scripts/reproduce.sh DATASET --output DIR [options] [-- SETTINGS...]
   --tables           trains nothing: tables and report of what is there
   --dry-run          prints the commands
   -- SETTINGS...     further options of every smartmine train, such as -- --device cpu
+First comes the first seed of all rows, then the second of all; studies come last.
+Exit status: 0 all is done, 1 something failed, 2 bad options, 3 time is up, the same command goes on.
 Runs are measured on the test half, unless SETTINGS has --validation-classes. COMMIT in the environment names the source where git cannot.
 END
 }
@@ -61,8 +69,8 @@ alone="--system $adaptive --global-weight 0 --target-error 0.5"
 shown_epochs="4 8 12 16"
 
 dataset="" data_root="" weights="" output="" seeds=1,2,3 study_seeds="" epochs="" jobs=1
-only="" systems=$all_systems recipe="" paper_recipe="" program=""
-dry_run=no tables_only=no
+only="" systems=$all_systems recipe="" paper_recipe="" program="" minutes=""
+dry_run=no tables_only=no slim=no
 settings=()
 words=$(as_typed scripts/reproduce.sh "$@")
 while [ $# -gt 0 ]; do
@@ -71,8 +79,9 @@ while [ $# -gt 0 ]; do
     --) shift; settings=("$@"); break ;;
     --dry-run) dry_run=yes ;;
     --tables) tables_only=yes ;;
+    --slim) slim=yes ;;
     --data-root | --weights | --output | --seeds | --study-seeds | --epochs | --jobs | --only | --systems | --recipe | --paper-recipe | \
-      --program)
+      --program | --minutes)
       [ $# -gt 1 ] || fail_usage "$1 needs a value"
       name=${1#--}
       printf -v "${name//-/_}" '%s' "$2"
@@ -108,6 +117,7 @@ for list in "$seeds" "${study_seeds:=$seeds}"; do
   [ -z "$(tr , '\n' <<<"$list" | sort | uniq -d)" ] || fail_usage "seeds are '$list'; each must be given once"
 done
 [[ -z "$epochs" || "$epochs" =~ ^[1-9][0-9]*$ ]] || fail_usage "--epochs is '$epochs'; it must be a whole number from 1"
+[[ -z "$minutes" || "$minutes" =~ ^[1-9][0-9]{0,5}$ ]] || fail_usage "--minutes is '$minutes'; it must be a whole number from 1 to 999999"
 [[ "$jobs" =~ ^[1-9][0-9]*$ ]] || fail_usage "--jobs is '$jobs'; it must be a whole number from 1"
 recipe=${recipe:-$root/recipes/$dataset.toml}
 [ -f "$recipe" ] || fail_usage "there is no recipe $recipe"
@@ -174,11 +184,12 @@ for seed in ${seeds//,/ }; do
     esac
     has_part rows && add rows "rows/$system/seed-$seed" "--system $system --seed $seed"
   done
-done
-has_part paper && for seed in ${seeds//,/ }; do
-  for system in $own_rows; do
+  has_part paper && for system in $own_rows; do
     has_system "$system" && add paper "paper/$system/seed-$seed" "--system $system --seed $seed"
   done
+  # The other target that the paper speaks of.
+  has_part paper && has_system "$adaptive" &&
+    add paper "paper/validation/seed-$seed" "--system $adaptive --target validation --seed $seed"
 done
 # Shorter runs have their triplets at epochs that the program chooses.
 has_part triplets && add triplets "triplets/seed-${seeds%%,*}" "$alone --seed ${seeds%%,*}$longer${save:+ --save-epochs $save}"
@@ -266,10 +277,11 @@ device_of() { # LOG
 }
 
 # --- The runs.
-declare -A job_run=() job_started=()
-failed=() trained=0 finished=0 number=0
+declare -A job_run=() job_started=() job_whole=()
+failed=() left=() trained=0 finished=0 number=0
 
 # Time spent, over all calls.
+before=$SECONDS  # building, waiting
 SECONDS=0
 earlier=0
 while read -r seconds; do earlier=$((earlier + seconds)); done < <(cat "$output/logs/seconds" 2>/dev/null)
@@ -295,9 +307,13 @@ start_run() { # RUN
   local log=$record.log
   # A folder made in the last moment before the end has no settings yet.
   [ -d "$output/$run" ] && [ ! -f "$output/$run/config.toml" ] && [ ! -f "$output/$run/log.jsonl" ] && rm -rf -- "${output:?}/$run"
-  # One that came here without its checkpoint cannot go on.
-  if [ ! -f "$output/$run/reproduced.txt" ] && grep -q '"epoch":[1-9]' "$output/$run/log.jsonl" 2>/dev/null &&
-    ! compgen -G "$output/$run/checkpoint*" >/dev/null; then
+  # What it was begun with. logs/ may have stayed elsewhere.
+  local made_by=""
+  made_by=$(cat "$record.key" 2>/dev/null || head -n 1 "$output/$run/reproduced.txt" 2>/dev/null)
+  # A half one that came here without its checkpoint cannot go on.
+  if [ ! -f "$output/$run/reproduced.txt" ] && ! compgen -G "$output/$run/checkpoint*" >/dev/null &&
+    { grep -q '"epoch":[1-9]' "$output/$run/log.jsonl" 2>/dev/null ||
+      { [ -f "$output/$run/config.toml" ] && [ "${made_by:-$(key_of "$run")}" != "$(key_of "$run")" ]; }; }; then
     say "$run: its checkpoint is missing, so it begins anew; what is left of it is in $run.without-checkpoint"
     rm -rf -- "${output:?}/$run.without-checkpoint"
     mv -- "$output/$run" "$output/$run.without-checkpoint"
@@ -307,9 +323,9 @@ start_run() { # RUN
   if [ ! -f "$output/$run/config.toml" ]; then
     rm -f "$record.commits"
     key_of "$run" >"$record.key"
-  elif [ -f "$record.key" ] && [ "$(cat "$record.key")" != "$(key_of "$run")" ]; then
+  elif [ -n "$made_by" ] && [ "$made_by" != "$(key_of "$run")" ]; then
     failed+=("$run")
-    echo "was made with '$(cat "$record.key")', not with '$(key_of "$run")'; move the folder aside to train it anew" >>"$log"
+    echo "was made with '$made_by', not with '$(key_of "$run")'; move the folder aside to train it anew" >>"$log"
     say "$run: $(tail -n 1 "$log")"
     return
   fi
@@ -318,6 +334,7 @@ start_run() { # RUN
   echo "\$ $(as_typed "${command[@]}")" >>"$log"
   "${guard[@]}" "${command[@]}" >>"$log" 2>&1 &
   job_run[$!]=$run job_started[$!]=$SECONDS
+  job_whole[$!]=$([[ " ${command[*]} " == *" --resume "* ]] && echo no || echo yes)
 }
 
 end_run() {
@@ -339,15 +356,40 @@ end_run() {
       paste -sd ' ' "${log%.log}.commits"
       device_of "$log"
       date -u +%Y-%m-%dT%H:%M:%SZ
+      # What --minutes goes by. Nothing of one that was stopped in between.
+      [ "${job_whole[$pid]}" = no ] || echo "$((SECONDS - job_started[$pid])) s"
     } >"$output/$run/reproduced.part"
     mv "$output/$run/reproduced.part" "$output/$run/reproduced.txt"
     trained=$((trained + 1))
     say "$run: done in $((SECONDS - job_started[$pid])) s"
+    [ $slim = no ] || slim_down "$run"
   else
     failed+=("$run")
     say "$run: failed with status $status: $(tail -n 1 "$log")"
   fi
-  unset "job_run[$pid]" "job_started[$pid]"
+  unset "job_run[$pid]" "job_started[$pid]" "job_whole[$pid]"
+}
+
+# The runs that the page is made from.
+page_runs=("triplets/seed-${seeds%%,*}" rows/{$adaptive,$hand_tuned,$random}/seed-"${seeds%%,*}")
+
+# Drops what the tables, and the page, do without.
+slim_down() { # RUN, which is finished
+  local folder=${output:?}/$1
+  rm -rf -- "$folder"/checkpoint* "$folder"/kept.safetensors
+  [[ " ${page_runs[*]} " == *" $1 "* ]] || rm -rf -- "$folder"/{embeddings,triplets,report}
+}
+
+# Seconds that a run may take: the longest so far of its kind; 0: none has been timed.
+seconds_of() { # RUN
+  local kind
+  for kind in "$output/${1%/seed-*}" "$output/${1%%/*}" "$output"; do
+    find "$kind" -name reproduced.txt -exec sed -n '6s/ s$//p' {} ';' 2>/dev/null | sort -n | tail -n 1 | grep . && return
+  done
+  echo 0
+}
+fits() { # RUN: into the time that is left
+  [ -z "$minutes" ] || [ $((before + SECONDS + $(seconds_of "$1"))) -le $((60 * minutes)) ]
 }
 
 if [ $tables_only = no ]; then
@@ -355,13 +397,18 @@ if [ $tables_only = no ]; then
     number=$((number + 1))
     if is_finished "$run"; then
       finished=$((finished + 1))
+      [ $slim = no ] || slim_down "$run"
       continue
     fi
-    [ ${#job_run[@]} -lt "$jobs" ] || end_run
-    start_run "$run"
+    if fits "$run"; then
+      [ ${#job_run[@]} -lt "$jobs" ] || end_run
+    fi
+    # Time has gone by, and more is known.
+    if fits "$run"; then start_run "$run"; else left+=("$run"); fi
   done
   while [ ${#job_run[@]} -gt 0 ]; do end_run; done
   say "$trained runs trained, $finished were finished before, ${#failed[@]} failed"
+  [ ${#left[@]} -eq 0 ] || say "${#left[@]} are left, too long for what is left of $minutes minutes: ${left[*]}"
 fi
 
 # --- The tables.
@@ -399,9 +446,10 @@ results() {
   printf -- '- Commit: %s\n' "$(lines_of_runs 3)"
   printf -- '- Wall time: %s s over all calls; %s s in the last one, which trained %s runs, %s at a time, and found %s finished\n' \
     $((earlier + SECONDS)) "$SECONDS" "$trained" "$jobs" "$finished"
+  [ ${#left[@]} -eq 0 ] || printf -- '- Left for another sitting: %s\n' "${left[*]}"
   for run in "${failed[@]}"; do printf -- '- Failed: %s: %s\n' "$run" "$(tail -n 1 "logs/${run//\//-}.log")"; done
-  section rows "The table, by the better recipe" "${paper[@]}"
-  section paper "The paper's own rows, by its letter" "${paper[@]}"
+  section rows "The table, by the better recipe" "${paper[@]}" --by-epoch
+  section paper "The paper's own rows, by its letter" "${paper[@]}" --by-epoch
   section convergence "Convergence: random triplets, kappa by schedule, kappa by the controller" --by-epoch
   section kappa "Recall against the first kappa of the schedule"
   section mined "Share of mined triplets, by the controller, without the global loss" --by-epoch
@@ -426,7 +474,7 @@ sed '/^## Runs$/,$d' results.md
 
 if has_part report; then
   shown=()
-  for run in "triplets/seed-${seeds%%,*}" rows/{$adaptive,$hand_tuned,$random}/seed-${seeds%%,*}; do
+  for run in "${page_runs[@]}"; do
     [ -f "$run/log.jsonl" ] && shown+=("$run")
   done
   if [ ${#shown[@]} -gt 0 ]; then
@@ -439,3 +487,4 @@ if has_part report; then
 fi
 say "the tables are in $output/results.md"
 [ ${#failed[@]} -eq 0 ] || { say "failed: ${failed[*]}; logs are in $output/logs"; exit 1; }
+[ ${#left[@]} -eq 0 ] || { say "the same command goes on"; exit 3; }

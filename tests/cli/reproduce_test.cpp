@@ -110,6 +110,92 @@ TEST_F(Reproduce, GoesOnAfterARunThatFailsAndSaysSo) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("| triplet-global |    1 |"), HasSubstr("- Failed: rows/semihard/seed-1: ")));
 }
 
+// The line after those of key, command, commit, device and date.
+void claim_seconds(const std::filesystem::path& run, int seconds) {
+  std::filesystem::create_directories(run);
+  write_text(run / "reproduced.txt", "-\n-\n-\n-\n-\n" + std::to_string(seconds) + " s\n");
+}
+
+TEST_F(Reproduce, StartsNoRunThatWouldOutlastTheMinutesAndKeepsASmallFolder) {
+  const auto words = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--epochs", "1", "--seeds", "1,2", "--systems", "semihard,triplet-global", "--only", "rows,report"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  claim_seconds(result("rows/semihard/seed-9"), 1);
+  claim_seconds(result("rows/triplet-global/seed-8"), 7200);
+  claim_seconds(result("rows/triplet-global/seed-9"), 1);
+  const Outcome sitting = run(words({"--minutes", "60"}));
+  EXPECT_EQ(sitting.status, 3) << sitting.err;
+  EXPECT_THAT(sitting.err, AllOf(HasSubstr("2 runs trained, 0 were finished before, 0 failed"),
+                                 HasSubstr("2 are left, too long for what is left of 60 minutes: rows/triplet-global/seed-1 "
+                                           "rows/triplet-global/seed-2"),
+                                 HasSubstr("the same command goes on")));
+  EXPECT_THAT(sitting.out, AllOf(HasSubstr("- Left for another sitting: rows/triplet-global/seed-1"), HasSubstr("| semihard |    2 |")));
+  EXPECT_THAT(read_text(result("rows/semihard/seed-1/reproduced.txt")), ::testing::ContainsRegex("Z\n[0-9]+ s\n$"));
+  EXPECT_TRUE(std::filesystem::exists(result("rows/semihard/seed-1/checkpoint")));
+
+  std::filesystem::remove_all(result("rows/triplet-global"));
+  const Outcome next = run(words({"--minutes", "60", "--slim"}));
+  ASSERT_EQ(next.status, 0) << next.err;
+  EXPECT_THAT(next.err, HasSubstr("2 runs trained, 2 were finished before, 0 failed"));
+  for (const char* run : {"rows/semihard/seed-1", "rows/semihard/seed-2", "rows/triplet-global/seed-2"}) {
+    for (const char* gone : {"checkpoint", "embeddings", "report"})
+      EXPECT_FALSE(std::filesystem::exists(result(run) / gone)) << run << "/" << gone;
+    EXPECT_TRUE(std::filesystem::exists(result(run) / "log.jsonl")) << run;
+  }
+  EXPECT_FALSE(std::filesystem::exists(result(kRandom) / "checkpoint"));
+  EXPECT_TRUE(std::filesystem::exists(result(kRandom) / "embeddings")) << "the page shows them";
+  EXPECT_TRUE(std::filesystem::exists(result(kRandom) / "report")) << "the page shows them";
+  EXPECT_TRUE(std::filesystem::exists(result("report.html")));
+
+  // The runs alone are put back, on another machine.
+  std::filesystem::remove_all(result("logs"));
+  const Outcome again = run(words({"--slim"}));
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.err, AllOf(HasSubstr("0 runs trained, 4 were finished before, 0 failed"), HasSubstr("curves, map and triplets")));
+  EXPECT_EQ(again.out.substr(again.out.find("## The table")), next.out.substr(next.out.find("## The table")));
+}
+
+TEST_F(Reproduce, BeginsAHalfRunOfAnotherRecipeAnewWhoseCheckpointIsGone) {
+  const auto words = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--epochs", "1", "--seeds", "1", "--systems", "triplet-global", "--only", "rows", "--slim"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  ASSERT_EQ(run(words({})).status, 0);
+  std::filesystem::remove_all(result("logs"));
+  write_text(folder_ / "recipe.toml",
+             "margin = 0.3\n" + read_text(std::filesystem::path(SMARTMINE_SOURCE) / "recipes/glyphs.toml"));
+  // Finished by something else: it is not touched.
+  const Outcome finished = run(words({"--recipe", folder_ / "recipe.toml"}));
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_THAT(finished.err, AllOf(HasSubstr("rows/triplet-global/seed-1: was made with '--epochs 1 "), Not(HasSubstr("no checkpoint"))));
+  // Half: as if it had been stopped in the epoch after, and only its log had been taken along.
+  std::filesystem::remove(result(kRandom) / "reproduced.txt");
+  const Outcome half = run(words({"--recipe", folder_ / "recipe.toml"}));
+  EXPECT_EQ(half.status, 0) << half.err;
+  EXPECT_THAT(half.err, AllOf(HasSubstr("its checkpoint is missing, so it begins anew"), HasSubstr("1 runs trained")));
+  EXPECT_THAT(read_text(result(kRandom) / "config.toml"), HasSubstr("margin = 0.3"));
+}
+
+TEST_F(Reproduce, TrainsTheFirstSeedOfAllRowsBeforeTheSecondOfAny) {
+  write_text(folder_ / "letter.toml", read_text(std::filesystem::path(SMARTMINE_SOURCE) / "recipes/glyphs.toml"));
+  const Outcome outcome = run({"--dry-run", "--seeds", "3,1", "--paper-recipe", folder_ / "letter.toml"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto place = [&](const std::string& run) {
+    const std::size_t found = outcome.out.find("results/" + run + "\n");
+    EXPECT_NE(found, std::string::npos) << run;
+    return found;
+  };
+  EXPECT_LT(place("paper/triplet-global/seed-3"), place("rows/semihard/seed-1"));
+  EXPECT_LT(place("paper/validation/seed-3"), place("rows/semihard/seed-1"));
+  EXPECT_LT(place("paper/validation/seed-1"), place("triplets/seed-3"));
+  EXPECT_LT(place("paper/validation/seed-1"), place("kappa/1/seed-3"));
+  const std::string words = outcome.out.substr(0, place("paper/validation/seed-3"));
+  EXPECT_THAT(words.substr(words.rfind('\n')), HasSubstr("--system triplet-fanng-global-adaptive --target validation --seed 3"));
+}
+
 TEST_F(Reproduce, PrintsTheCommandsOfAllRowsAndStudies) {
   const Outcome outcome = run({"--dry-run"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -150,14 +236,19 @@ TEST_F(Reproduce, TrainsThePapersOwnRowsByItsLetterBesideTheBetterOnes) {
     words.emplace_back("--dry-run");
     return words;
   }());
-  EXPECT_EQ(std::count(commands.out.begin(), commands.out.end(), '\n'), 3 + 2) << "lifted is none of the paper's own";
+  EXPECT_EQ(std::count(commands.out.begin(), commands.out.end(), '\n'), 3 + 2 + 1)
+      << "lifted is none of the paper's own; the adaptive row has two targets";
   const Outcome outcome = run(parts);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("## The table, by the better recipe\n\n| system"), HasSubstr("mined % |"),
-                                 HasSubstr("## The paper's own rows, by its letter\n\n| system"), HasSubstr("| fanng, random |")));
+                                 HasSubstr("## The paper's own rows, by its letter\n\n| system"), HasSubstr("| fanng, random |"),
+                                 HasSubstr(", target validation |")));
+  const std::string letter = outcome.out.substr(outcome.out.find("## The paper's own rows"));
+  for (const std::string& section : {outcome.out.substr(0, outcome.out.size() - letter.size()), letter})
+    EXPECT_THAT(section, HasSubstr("Mined triplets by epoch"));
   EXPECT_THAT(read_text(result("paper/triplet-fanng-global-adaptive/seed-1/config.toml")), HasSubstr("graph-start = \"random\""));
   EXPECT_THAT(read_text(result("rows/triplet-fanng-global-adaptive/seed-1/config.toml")), HasSubstr("graph-start = \"auto\""));
-  EXPECT_THAT(run(parts).err, HasSubstr("0 runs trained, 5 were finished before, 0 failed"));
+  EXPECT_THAT(run(parts).err, HasSubstr("0 runs trained, 6 were finished before, 0 failed"));
 }
 
 TEST_F(Reproduce, RefusesBadInputInOneLine) {
@@ -176,6 +267,7 @@ TEST_F(Reproduce, RefusesBadInputInOneLine) {
   refused("seeds are 'a'", {"--seeds", "a"});
   refused("--epochs is '0'", {"--epochs", "0"});
   refused("--jobs is '-1'", {"--jobs", "-1"});
+  refused("--minutes is '0'", {"--minutes", "0"});
   refused("--data-root is not for glyphs", {"--data-root", "."});
   refused("there is no recipe", {"--recipe", folder_ / "none.toml"});
   refused("there is no recipe", {"--only", "paper"});
