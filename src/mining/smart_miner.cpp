@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "mining/draw.h"
+#include "mining/list_advice.h"
+#include "mining/list_checks.h"
 #include "mining/reach.h"
 #include "smartmine/core/buffer.h"
 #include "smartmine/core/error.h"
@@ -24,40 +26,6 @@ constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kGrain = 2048;
 constexpr int kRandomTries = 256;     // for a random negative that is neither used nor worn out
 constexpr std::size_t kScan = 4096;   // and then so many in a row
-constexpr double kMostDoublings = 4;  // of a list, that a suggestion goes at once
-
-struct List {
-  std::span<const std::uint32_t> ids;
-  std::span<const float> distances;
-};
-
-// Whether a list can be walked at all. Written for the vectoriser: every list is looked at in full.
-bool is_sound(std::uint32_t anchor, const List& list, std::size_t points) {
-  const auto limit = static_cast<std::uint32_t>(points);
-  unsigned bad = 0;
-  for (const std::uint32_t id : list.ids) bad |= static_cast<unsigned>(id >= limit) | static_cast<unsigned>(id == anchor);
-  const std::size_t count = list.distances.size();
-  const float* distances = list.distances.data();
-  for (std::size_t i = 1; i < count; ++i) bad |= static_cast<unsigned>(!(distances[i] >= distances[i - 1]));
-  // In ascending order the ends vouch for what lies between; NaN compares false everywhere.
-  return bad == 0 && distances[0] >= 0 && distances[count - 1] <= std::numeric_limits<float>::max();
-}
-
-[[noreturn]] void throw_fault(std::uint32_t anchor, const List& list, std::size_t points) {
-  for (std::size_t place = 0; place < list.ids.size(); ++place) {
-    const auto fail = [&](const std::string& what) {
-      throw InvalidArgument(fmt::format("neighbour list of point {}, place {}: {}", anchor, place, what));
-    };
-    const std::uint32_t id = list.ids[place];
-    const float distance = list.distances[place];
-    if (id >= points) fail(fmt::format("id {} is out of range; there are {} points", static_cast<std::int32_t>(id), points));
-    if (id == anchor) fail("the list names its own point");
-    if (!std::isfinite(distance) || distance < 0) fail(fmt::format("distance {} is not a squared distance", distance));
-    if (place > 0 && distance < list.distances[place - 1])
-      fail(fmt::format("distance {} is smaller than the one before, {}; lists go nearest first", distance, list.distances[place - 1]));
-  }
-  throw InternalError("internal error: a neighbour list was found unsound for no reason");
-}
 
 bool violates(float positive_distance, float negative_distance, double margin) {
   // 1 - d(a,n) / (d(a,p) + m) > 0, without the division. A margin may be lost beside huge distances; order never is.
@@ -502,67 +470,10 @@ class Selection {
       for (std::size_t i = begin; i < end; ++i)
         (i == 0 ? stats.positive_distances : stats.negative_distances) = quantiles_of(i == 0 ? positives : negatives);
     });
-    suggest(sum.lists_ready, sum.lists_ready_in_half);
+    add_advice(
+        stats, options_,
+        {.points = labels_.size(), .most_uses = most_uses_, .ready = sum.lists_ready, .ready_in_half = sum.lists_ready_in_half});
     return std::move(result_);
-  }
-
-  // How long lists should be, from the shares that are too short at half the length and at the whole: each doubling is
-  // taken to shrink the share as the last one did. Says no length unless that promises to do, or
-  // to halve the share at least.
-  std::string advise(double short_share, double half_share) {
-    MiningStats& stats = result_.stats;
-    const std::size_t most = labels_.size() - 1;
-    // Where negatives lie on their anchors no kappa helps.
-    const bool duplicates = stats.duplicates_skipped >= stats.lists_without_negative;
-    if (stats.neighbors >= most)
-      return fmt::format("the lists hold all points already{}", duplicates ? "" : "; a smaller kappa would help");
-    if (stats.neighbors < 2) return "a list of 1 cannot hold both";
-    // A tolerance of 0 can be approached only: aim for less than one list.
-    const double aim = std::max(options_.short_list_tolerance, 0.5 / static_cast<double>(stats.lists_walked));
-    const double shrink = short_share / half_share;
-    const double needed = shrink < 1 ? std::log(aim / short_share) / std::log(shrink) : std::numeric_limits<double>::infinity();
-    const double length = std::ceil(static_cast<double>(stats.neighbors) * std::exp2(std::min(needed, kMostDoublings)));
-    const bool for_want_of_negatives = stats.lists_without_negative > stats.lists_without_positive;
-    const bool in_reach = needed <= kMostDoublings || std::pow(shrink, kMostDoublings) <= 0.5;
-    if (!in_reach || length >= static_cast<double>(most)) {
-      constexpr std::size_t kTooShortToTell = 16;
-      const std::size_t longer = 16 * stats.neighbors;
-      if (stats.neighbors < kTooShortToTell && longer < most && !duplicates) {
-        stats.suggested_neighbors = longer;
-        return fmt::format("too short to tell what would do; lists of about {} will", longer);
-      }
-      return fmt::format("longer lists may not help{}", for_want_of_negatives && !duplicates ? "; a smaller kappa may" : "");
-    }
-    stats.suggested_neighbors = std::max(static_cast<std::size_t>(length), stats.neighbors + 1);
-    return fmt::format("lists of about {} {}{}", stats.suggested_neighbors,
-                       needed > kMostDoublings ? "would help, if not quite do" : "should do",
-                       for_want_of_negatives ? ", or a smaller kappa" : "");
-  }
-
-  // What an operator should know; if too many lists lack a positive or a negative, also what to do about it.
-  void suggest(std::size_t ready, std::size_t ready_in_half) {
-    MiningStats& stats = result_.stats;
-    if (stats.anchors_skipped > 0)
-      stats.note = fmt::format("{} points are alone in their class and never serve as anchors", stats.anchors_skipped);
-    if (stats.extended_neighbors > 0)
-      stats.note += fmt::format("{}longer lists, up to {}, were asked for {} anchors", stats.note.empty() ? "" : "; ",
-                                stats.extended_neighbors, stats.extended_anchors);
-    const auto add = [&](const std::string& sentence) { stats.note += (stats.note.empty() ? "" : "; ") + sentence; };
-    if (options_.duplicate_distance > 0 && stats.duplicates_skipped > 0)
-      add(fmt::format("{} negatives nearer than {} were taken for copies and left aside", stats.duplicates_skipped,
-                      options_.duplicate_distance));
-    if (options_.hub_limit > 0 && stats.cap_skipped > 0)
-      add(fmt::format("{} times a negative was left aside because it had served {} times already", stats.cap_skipped, most_uses_));
-    if (stats.lists_walked == 0) return;
-    const auto walked = static_cast<double>(stats.lists_walked);
-    const double short_share = 1.0 - static_cast<double>(ready) / walked;
-    if (short_share <= options_.short_list_tolerance) return;
-
-    const std::string advice = advise(short_share, 1.0 - static_cast<double>(ready_in_half) / walked);
-    if (!stats.note.empty()) stats.note += "; ";
-    stats.note += fmt::format("of the lists of {}, {:.1f} % hold no positive and {:.1f} % no negative beyond the bound: {}",
-                              stats.neighbors, 100.0 * static_cast<double>(stats.lists_without_positive) / walked,
-                              100.0 * static_cast<double>(stats.lists_without_negative) / walked, advice);
   }
 
   const SmartMinerOptions& options_;
