@@ -155,7 +155,7 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
   if (place.team != nullptr) {
     place.expect_same("work", "lists (knn)\n");
     place.expect_same("means of computing", fmt::format("device {}; --device sets that\nlists by {}; SMARTMINE_KERNEL sets that\n",
-                                                        arguments.neighbors.means(), list_instructions()));
+                                                        arguments.neighbors.means(embeddings.rows().dimension()), list_instructions()));
     place.expect_same("rows or options", description_of(arguments, embeddings.rows()));
     progress = place.watched(progress);
     if (arguments.neighbors.options.threads == 0) arguments.neighbors.options.threads = place.threads;
