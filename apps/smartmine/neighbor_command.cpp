@@ -71,7 +71,8 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->type_name("NAME")
       ->capture_default_str();
   command
-      .add_option("--device", device, "auto, cpu or cuda: where every pair is looked at; a graph is built on the CPU. auto: "
+      .add_option("--device", device,
+                  "auto, cpu or cuda: where every pair is looked at; a graph is built on the CPU. auto: "
                   "a GPU if there, from 30,000 rows on")
       ->check(one_of({"auto", "cpu", "cuda"}))
       ->type_name("NAME")
@@ -129,6 +130,16 @@ std::string NeighborArguments::graph_option() const {
 bool NeighborArguments::wants_edges() const {
   const auto given = [](const CLI::Option* option) { return option->count() > 0; };
   return options.certify || start == "random" || std::any_of(graph_numbers_.begin(), graph_numbers_.end(), given);
+}
+
+FanngOptions NeighborArguments::graph_options() const {
+  return {.neighbors = options.neighbors,
+          .certify = options.certify,
+          .for_search = wants_edges(),
+          .max_degree = options.max_degree,
+          .edge_candidates = options.edge_candidates,
+          .start = start_from(start),
+          .refreshable = !graph.empty()};
 }
 
 std::string NeighborArguments::means(std::size_t dimension) const {

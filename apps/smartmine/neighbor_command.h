@@ -31,6 +31,8 @@ struct NeighborArguments {
   std::string graph_option() const;
   /// Whether an option asks for the graph's edges. Lists, and the next lists that start from these, need none.
   bool wants_edges() const;
+  /// How a graph would be built.
+  FanngOptions graph_options() const;
   /// Where exact lists of rows of this dimension would be found: cuda or cpu. A graph is built on the CPU.
   std::string means(std::size_t dimension) const;
 
