@@ -238,9 +238,13 @@ IndexKind choose_index(IndexKind asked, const IndexTask& task) {
   const std::size_t exact_below = std::max(equal_at, kFewLists * task.neighbors);
   // All pairs of a million rows take half a second on an H200 and grow with the square; the graph on two cores takes 20 s and then minutes.
   constexpr std::size_t kDeviceUpTo = 10'000'000;
+  // Rows of more dimensions than it has products for it measures pair after pair, at 0.43 ps a coordinate (100,000 x 64 of which each was:
+  // docs/results.md). So many values take half a minute at most, by estimate; more it would work on for longer than the graph does.
+  constexpr std::size_t kMultipliedDimensions = 512, kMeasuredValues = 200'000'000;
   if (asked == IndexKind::kFanng || asked == IndexKind::kDevice) return asked;
   const bool exact = asked == IndexKind::kExact || task.size < exact_below;
-  if (task.device && (exact || task.size <= kDeviceUpTo)) return IndexKind::kDevice;
+  const std::size_t up_to = task.dimension <= kMultipliedDimensions ? kDeviceUpTo : kMeasuredValues / task.dimension;
+  if (task.device && (exact || task.size <= up_to)) return IndexKind::kDevice;
   return exact ? IndexKind::kExact : IndexKind::kFanng;
 }
 
