@@ -65,19 +65,13 @@ class ListFiles {
         throw IoError(fmt::format(
             "{}: lists cannot be made in this file, for its file system sets no room apart; choose another disk, or --lists-on memory",
             arguments_.ids_path()));
-      in_memory_ = true;
+      if (!warned_)  // at once: a process that memory does not hold says nothing in the end
+        warn(fmt::format("warning: lists are in memory, which may be too small for them: the file system of {} sets no room apart",
+                         arguments_.ids_path()));
+      warned_ = true;
       return {size, neighbors};
     }
     return {size, neighbors, mapped_ids_, mapped_distances_};
-  }
-
-  /// What the person should know; empty: nothing.
-  std::string warning() const {
-    return !in_memory_ ? ""
-                       : fmt::format(
-                             "warning: lists were in memory, which may be too small for them: the file system of {} sets no room "
-                             "apart for those on the disk",
-                             arguments_.ids_path());
   }
 
   void write(const NeighborRun& run) {
@@ -120,7 +114,7 @@ class ListFiles {
   std::optional<OutputFile> ids_, distances_;
   std::shared_ptr<std::uint32_t[]> mapped_ids_;
   std::shared_ptr<float[]> mapped_distances_;
-  bool in_memory_ = false;  // though the disk would have been better
+  bool warned_ = false;
 };
 
 /// Whether lists are made in their files: memory would not hold them beside what finding them takes.
@@ -192,7 +186,6 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
   files.write(run);
   const double write_seconds = seconds_since(begin);
 
-  if (!files.warning().empty()) warn(files.warning());
   for (const std::string& warning : warnings(run)) warn(warning);
   if (arguments.json) {
     nlohmann::ordered_json json = to_json(run);
