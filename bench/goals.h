@@ -20,6 +20,8 @@ struct SetResult {
 
   /// Of this method; none if it was not measured or failed.
   const Measurement* find(const std::string& method) const;
+  /// The quickest version of a peer that was measured, "hnswlib" or "faiss-exact": the distribution's, or that of --python.
+  const Measurement* quickest(const std::string& peer) const;
   /// Embeddings of one epoch and the lists.
   double data_bytes() const;
 };

@@ -125,6 +125,7 @@ Evaluation evaluate(const EvalArguments& arguments, const Labelled& read, const 
   if (alone > 0)
     notes.push_back(fmt::format("{} of {} {}: misses of recall@k, left out of MAP@R and R-precision", alone, rows.size(),
                                 gallery ? "queries have no image of their class in the gallery" : "rows are alone in their class"));
+  if (const std::string& note = result.retrieval.stats.note; !note.empty()) notes.push_back(note);
   if (!arguments.no_nmi && result.clustering.clusters < result.clusters_wanted)
     notes.push_back(
         fmt::format("only {} distinct rows for {} classes, so only as many clusters", result.clustering.clusters, result.clusters_wanted));

@@ -19,6 +19,7 @@
 #include "smartmine/core/output_file.h"
 #include "smartmine/core/vector_files.h"
 #include "smartmine/graph/list_instructions.h"
+#include "smartmine/graph/list_memory.h"
 #include "torch_part.h"
 
 namespace smartmine::app {
@@ -57,9 +58,19 @@ class ListFiles {
  public:
   explicit ListFiles(const KnnArguments& arguments) : arguments_(arguments) {}
 
-  /// Makes lists in the files themselves. Where the file system cannot do that they are in memory.
+  /// Makes lists in the files themselves. Where the file system cannot do that they are in memory, unless the disk was asked for.
   NeighborLists make(std::size_t size, std::size_t neighbors) {
-    if (!opened() && !open_mapped(size, neighbors)) return {size, neighbors};
+    if (!opened() && !open_mapped(size, neighbors)) {
+      if (arguments_.lists_on == "disk")
+        throw IoError(fmt::format(
+            "{}: lists cannot be made in this file, for its file system sets no room apart; choose another disk, or --lists-on memory",
+            arguments_.ids_path()));
+      if (!warned_)  // at once: a process that memory does not hold says nothing in the end
+        warn(fmt::format("warning: lists are in memory, which may be too small for them: the file system of {} sets no room apart",
+                         arguments_.ids_path()));
+      warned_ = true;
+      return {size, neighbors};
+    }
     return {size, neighbors, mapped_ids_, mapped_distances_};
   }
 
@@ -103,16 +114,14 @@ class ListFiles {
   std::optional<OutputFile> ids_, distances_;
   std::shared_ptr<std::uint32_t[]> mapped_ids_;
   std::shared_ptr<float[]> mapped_distances_;
+  bool warned_ = false;
 };
 
 /// Whether lists are made in their files: memory would not hold them beside what finding them takes.
 bool on_disk(const KnnArguments& arguments, const Rows& rows) {
   if (arguments.lists_on != "auto") return arguments.lists_on == "disk";
-  const double lists = 8.0 * static_cast<double>(arguments.neighbors.options.neighbors);
-  const double row = 4.0 * static_cast<double>(rows.dimension());
-  // The rows once in order, twice as bytes, and what is kept of each list for a while (measured: docs/results.md).
-  const double each = lists + 1.5 * row + 250;
-  return static_cast<double>(rows.size()) * each > 0.9 * static_cast<double>(available_memory_bytes());
+  const auto taken = static_cast<double>(list_memory_bytes(rows, arguments.neighbors.graph_options()));
+  return taken > 0.9 * static_cast<double>(available_memory_bytes());
 }
 
 /// Of the graph that all start from.
@@ -155,7 +164,7 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
   if (place.team != nullptr) {
     place.expect_same("work", "lists (knn)\n");
     place.expect_same("means of computing", fmt::format("device {}; --device sets that\nlists by {}; SMARTMINE_KERNEL sets that\n",
-                                                        arguments.neighbors.means(), list_instructions()));
+                                                        arguments.neighbors.means(embeddings.rows().dimension()), list_instructions()));
     place.expect_same("rows or options", description_of(arguments, embeddings.rows()));
     progress = place.watched(progress);
     if (arguments.neighbors.options.threads == 0) arguments.neighbors.options.threads = place.threads;

@@ -26,10 +26,10 @@ Start start_from(std::string_view name) {
 }
 
 IndexKind kind_of(const NeighborArguments& arguments) {
+  if (arguments.device == "cuda") return IndexKind::kDevice;  // no other will do
   if (arguments.index == "exact") return IndexKind::kExact;
   if (arguments.index == "fanng" || !arguments.graph_option().empty())
     return IndexKind::kFanng;  // who says how the graph is to be wants one
-  if (arguments.device == "cuda") return IndexKind::kDevice;
   return IndexKind::kAutomatic;
 }
 
@@ -71,7 +71,8 @@ void NeighborArguments::add_to(CLI::App& command) {
       ->type_name("NAME")
       ->capture_default_str();
   command
-      .add_option("--device", device, "auto, cpu or cuda: where every pair is looked at; a graph is built on the CPU. auto: "
+      .add_option("--device", device,
+                  "auto, cpu or cuda: where every pair is looked at; a graph is built on the CPU. auto: "
                   "a GPU if there, from 30,000 rows on")
       ->check(one_of({"auto", "cpu", "cuda"}))
       ->type_name("NAME")
@@ -131,8 +132,18 @@ bool NeighborArguments::wants_edges() const {
   return options.certify || start == "random" || std::any_of(graph_numbers_.begin(), graph_numbers_.end(), given);
 }
 
-std::string NeighborArguments::means() const {
-  return device != "cpu" && kind_of(*this) != IndexKind::kFanng && gpu_search(options.neighbors) ? "cuda" : "cpu";
+FanngOptions NeighborArguments::graph_options() const {
+  return {.neighbors = options.neighbors,
+          .certify = options.certify,
+          .for_search = wants_edges(),
+          .max_degree = options.max_degree,
+          .edge_candidates = options.edge_candidates,
+          .start = start_from(start),
+          .refreshable = !graph.empty()};
+}
+
+std::string NeighborArguments::means(std::size_t dimension) const {
+  return device != "cpu" && kind_of(*this) != IndexKind::kFanng && gpu_search(options.neighbors, dimension) ? "cuda" : "cpu";
 }
 
 void NeighborArguments::check() const {
@@ -162,6 +173,9 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
   if (arguments.options.neighbors >= rows.size())
     throw UsageError(fmt::format("--neighbors is {}; with the {} rows of {} it must be from 1 to {}", arguments.options.neighbors,
                                  rows.size(), source, rows.size() - 1));
+  if (arguments.device == "cuda" && rows.dimension() > kMostGpuDimensions)
+    throw UsageError(fmt::format("--device is cuda, where rows must be of at most {} dimensions; those of {} are of {}", kMostGpuDimensions,
+                                 source, rows.dimension()));
   NeighborIndexOptions options = arguments.options;
   options.kind = kind_of(arguments);
   options.start = start_from(arguments.start);
@@ -180,10 +194,10 @@ NeighborRun find_neighbors(const NeighborArguments& arguments, const Rows& rows,
   DeviceSearch search;
   // A GPU takes some half a second to start (docs/results.md), in which the processor finds lists of about so many rows.
   constexpr std::size_t kRowsWorthStarting = 30'000;
-  if (arguments.means() == "cuda" && (arguments.device == "cuda" || rows.size() >= kRowsWorthStarting)) {
+  if (arguments.means(rows.dimension()) == "cuda" && (arguments.device == "cuda" || rows.size() >= kRowsWorthStarting)) {
     GpuPlace gpus;
     if (place.team != nullptr) gpus = {.gpu = place.local_rank % gpu_count(), .alone = true};  // each rank has one
-    search = gpu_search(options.neighbors, gpus);
+    search = gpu_search(options.neighbors, rows.dimension(), gpus);
   }
   NeighborResult result = search_rows(rows, source, [&] {
     return run.index.neighbors(rows, {.seed = {}, .device = search, .team = place.team, .lists = lists}, progress);

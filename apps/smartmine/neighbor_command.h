@@ -31,8 +31,10 @@ struct NeighborArguments {
   std::string graph_option() const;
   /// Whether an option asks for the graph's edges. Lists, and the next lists that start from these, need none.
   bool wants_edges() const;
-  /// Where exact lists would be found: cuda or cpu. A graph is built on the CPU.
-  std::string means() const;
+  /// How a graph would be built.
+  FanngOptions graph_options() const;
+  /// Where exact lists of rows of this dimension would be found: cuda or cpu. A graph is built on the CPU.
+  std::string means(std::size_t dimension) const;
 
  private:
   std::vector<const CLI::Option*> graph_numbers_;  // options whose value does not tell whether they were given

@@ -36,26 +36,35 @@ std::uint64_t left_of(const std::filesystem::path& folder, const char* limit, co
   return *most - std::min(*most, taken);
 }
 
+/// The least that a group leaves and those it is in, up to the first of all: a limit of any of them holds.
+std::uint64_t left_up_to(const std::filesystem::path& first, const std::string& own, const char* limit, const char* used,
+                         const char* cached) {
+  std::filesystem::path folder = first;
+  std::uint64_t bytes = left_of(folder, limit, used, cached);
+  for (const std::filesystem::path& part : std::filesystem::path(own)) {
+    folder /= part;
+    bytes = std::min(bytes, left_of(folder, limit, used, cached));
+  }
+  return bytes;
+}
+
 }  // namespace
 
-std::uint64_t available_memory_bytes() {
+std::uint64_t available_memory_bytes(const std::filesystem::path& root) {
   std::uint64_t bytes = kUnknown;
-  if (const auto kibibytes = number_after("/proc/meminfo", "MemAvailable:")) bytes = *kibibytes * 1024;
-  const std::filesystem::path groups = "/sys/fs/cgroup";
-  std::ifstream memberships("/proc/self/cgroup");
+  if (const auto kibibytes = number_after(root / "proc/meminfo", "MemAvailable:")) bytes = *kibibytes * 1024;
+  const std::filesystem::path groups = root / "sys/fs/cgroup";
+  std::ifstream memberships(root / "proc/self/cgroup");
   for (std::string line; std::getline(memberships, line);) {
     const std::size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string own = line.substr(std::min(line.size(), second + 2));  // without its slash
-    // In a container the path may be as the host sees it, and the container's own group then is the root.
-    if (controllers.empty()) {
-      for (const auto& folder : {groups / own, groups})
-        bytes = std::min(bytes, left_of(folder, "memory.max", "memory.current", "inactive_file"));
-    } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
-      for (const auto& folder : {groups / "memory" / own, groups / "memory"})
-        bytes = std::min(bytes, left_of(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"));
-    }
+    const std::string own = line.substr(std::min(line.find_first_not_of('/', second + 1), line.size()));
+    // In a container the path may be as the host sees it, and the container's own group then is the first.
+    if (controllers.empty())
+      bytes = std::min(bytes, left_up_to(groups, own, "memory.max", "memory.current", "inactive_file"));
+    else if (("," + controllers + ",").find(",memory,") != std::string::npos)
+      bytes = std::min(bytes, left_up_to(groups / "memory", own, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"));
   }
   return bytes;
 }

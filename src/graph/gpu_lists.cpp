@@ -23,7 +23,7 @@ namespace smartmine {
 
 namespace {
 
-static_assert(kLongestGpuLists == cuda::kMostNeighbors);
+static_assert(kLongestGpuLists == cuda::kMostNeighbors && kMostGpuDimensions == cuda::kMostDimensions);
 
 void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw Error(fmt::format("the GPU failed to {}: {}", what, cudaGetErrorString(status)));
@@ -120,6 +120,8 @@ NeighborResult find_gpu_lists(const Rows& rows, RowRange wanted, std::size_t nei
   if (neighbors < 1 || neighbors >= rows.size() || neighbors > kLongestGpuLists)
     throw InvalidArgument(fmt::format("neighbors is {}; on a GPU it must be from 1 to {}", neighbors,
                                       std::min<std::size_t>(kLongestGpuLists, rows.size() - 1)));
+  if (rows.dimension() > kMostGpuDimensions)
+    throw InvalidArgument(fmt::format("dimension is {}; on a GPU it must be at most {}", rows.dimension(), kMostGpuDimensions));
   if (wanted.first > rows.size() || wanted.count > rows.size() - wanted.first)
     throw InvalidArgument(fmt::format("rows {} to {} are wanted; there are {}", wanted.first, wanted.first + wanted.count, rows.size()));
   if (place.gpu < 0 || place.gpu >= gpus) throw InvalidArgument(fmt::format("gpu is {}; it must be from 0 to {}", place.gpu, gpus - 1));
@@ -209,8 +211,8 @@ NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Pro
   return find_gpu_lists(rows, {0, rows.size()}, neighbors, progress);
 }
 
-DeviceSearch gpu_search(std::size_t neighbors, const GpuPlace& place) {
-  if (neighbors > kLongestGpuLists || gpu_count() == 0) return {};
+DeviceSearch gpu_search(std::size_t neighbors, std::size_t dimension, const GpuPlace& place) {
+  if (neighbors > kLongestGpuLists || dimension > kMostGpuDimensions || gpu_count() == 0) return {};
   return [place](const Rows& rows, RowRange wanted, std::size_t length, const ListMaker& lists, const Progress& progress) {
     return find_gpu_lists(rows, wanted, length, progress, place, lists);
   };

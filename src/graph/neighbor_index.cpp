@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,25 +32,49 @@ FanngOptions graph_options(const NeighborIndexOptions& options) {
           .refreshable = options.keep_graph};
 }
 
+/// What a device found, or why it found nothing.
+struct DeviceLists {
+  NeighborResult found;
+  std::string failure;
+};
+
+/// Lists of some rows by the call's device. One that fails is given up where there is another way, by a whole team together.
+DeviceLists try_device(const Rows& rows, RowRange wanted, std::size_t neighbors, const ListMaker& lists, const NeighborCall& call,
+                       bool other_way, const Progress& progress) {
+  if (!other_way) return {call.device(rows, wanted, neighbors, lists, progress), {}};
+  DeviceLists own;
+  try {
+    own.found = call.device(rows, wanted, neighbors, lists, progress);
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& error) {
+    own.failure = error.what();
+  }
+  if (team_sum(call.team, own.failure.empty() ? 0 : 1) > 0 && own.failure.empty()) own.failure = "that of another rank failed";
+  return own;
+}
+
 /// Lists of all rows by the call's device; with a team, where that pays, by all members' devices.
-NeighborResult lists_by_device(const Rows& rows, std::size_t neighbors, const NeighborCall& call, const Progress& progress) {
-  if (call.team == nullptr || !sharing_pays(rows, neighbors)) return call.device(rows, {0, rows.size()}, neighbors, call.lists, progress);
+DeviceLists lists_by_device(const Rows& rows, std::size_t neighbors, const NeighborCall& call, bool other_way, const Progress& progress) {
+  if (call.team == nullptr || !sharing_pays(rows, neighbors))
+    return try_device(rows, {0, rows.size()}, neighbors, call.lists, call, other_way, progress);
   const std::vector<std::size_t> begins = team_shares(call.team, rows.size());
   const auto [begin, end] = own_share(call.team, begins);
-  NeighborResult found{make_lists(call.lists, rows.size(), neighbors), {}};
-  {
-    NeighborResult own = call.device(rows, {begin, end - begin}, neighbors, {}, progress);
-    const auto at = static_cast<std::ptrdiff_t>(begin * neighbors);
-    std::ranges::copy(own.lists.all_ids(), found.lists.all_ids().begin() + at);
-    std::ranges::copy(own.lists.all_distances(), found.lists.all_distances().begin() + at);
-    found.stats = std::move(own.stats);
-  }
+  DeviceLists own = try_device(rows, {begin, end - begin}, neighbors, {}, call, other_way, progress);
+  if (!own.failure.empty()) return own;
+  NeighborResult found{make_lists(call.lists, rows.size(), neighbors), std::move(own.found.stats)};
+  const auto at = static_cast<std::ptrdiff_t>(begin * neighbors);
+  std::ranges::copy(own.found.lists.all_ids(), found.lists.all_ids().begin() + at);
+  std::ranges::copy(own.found.lists.all_distances(), found.lists.all_distances().begin() + at);
+  own.found.lists = {};
   call.team->gather(found.lists.all_ids().data(), neighbors * sizeof(std::uint32_t), begins);
   call.team->gather(found.lists.all_distances().data(), neighbors * sizeof(float), begins);
   for (std::uint64_t NeighborStats::*count :
        {&NeighborStats::distance_computations, &NeighborStats::rows_certified, &NeighborStats::rows_again, &NeighborStats::rows_measured})
     found.stats.*count = team_sum(call.team, found.stats.*count);
-  return found;
+  return {std::move(found), {}};
 }
 
 /// Holds some lists of a device against exact ones: its arithmetic is its own. An entry is right if it is another row, not on the list
@@ -91,25 +116,35 @@ NeighborResult NeighborIndex::neighbors(const Rows& rows, const NeighborCall& ca
   const bool device = static_cast<bool>(call.device);
   if (options_.kind == IndexKind::kDevice && !device)
     throw InvalidArgument("kind is device, but no search on a device was given; it must be automatic, exact or fanng");
+  const IndexKind chosen = chosen_for(rows, device);
+  if (chosen != IndexKind::kDevice) return lists_by_cpu(rows, chosen, call, progress);
+  check_rows(rows, options_.threads);  // what is not finite would be ordered anyhow there
+  DeviceLists by_device = lists_by_device(rows, options_.neighbors, call, options_.kind != IndexKind::kDevice, progress);
+  if (by_device.failure.empty()) {
+    NeighborResult found = std::move(by_device.found);
+    measure_recall(rows, options_.threads, found);
+    found.stats.recall_reached = found.stats.recall >= options_.recall_target;
+    found.stats.recall_target = options_.recall_target;
+    return found;
+  }
+  by_device.found = {};
+  NeighborResult found = lists_by_cpu(rows, chosen_for(rows, false), call, progress);
+  std::string& note = found.stats.note;
+  note = fmt::format("the CPU found the lists, for the device did not ({}){}{}", by_device.failure, note.empty() ? "" : "; ", note);
+  return found;
+}
+
+NeighborResult NeighborIndex::lists_by_cpu(const Rows& rows, IndexKind kind, const NeighborCall& call, const Progress& progress) {
   NeighborResult found;
-  switch (chosen_for(rows, device)) {
-    case IndexKind::kDevice:
-      check_rows(rows, options_.threads);  // what is not finite would be ordered anyhow there
-      found = lists_by_device(rows, options_.neighbors, call, progress);
-      measure_recall(rows, options_.threads, found);
-      found.stats.recall_reached = found.stats.recall >= options_.recall_target;
-      break;
-    case IndexKind::kExact:
-      found = ExactKnn({.neighbors = options_.neighbors, .threads = options_.threads}).neighbors(rows, progress, call.team, call.lists);
-      break;
-    default: {
-      FanngOptions options = graph_options(options_);
-      if (options.start == Start::kPrevious && !graph_) options.start = Start::kPartition;
-      options.seed = call.seed.value_or(options_.seed);
-      FanngResult built = build_fanng(rows, options, graph(), progress, call.team, call.lists);
-      if (options_.keep_graph) graph_ = std::move(built.graph);
-      found = {std::move(built.lists), std::move(built.stats)};
-    }
+  if (kind == IndexKind::kExact) {
+    found = ExactKnn({.neighbors = options_.neighbors, .threads = options_.threads}).neighbors(rows, progress, call.team, call.lists);
+  } else {
+    FanngOptions options = graph_options(options_);
+    if (options.start == Start::kPrevious && !graph_) options.start = Start::kPartition;
+    options.seed = call.seed.value_or(options_.seed);
+    FanngResult built = build_fanng(rows, options, graph(), progress, call.team, call.lists);
+    if (options_.keep_graph) graph_ = std::move(built.graph);
+    found = {std::move(built.lists), std::move(built.stats)};
   }
   found.stats.recall_target = options_.recall_target;
   return found;
@@ -203,9 +238,13 @@ IndexKind choose_index(IndexKind asked, const IndexTask& task) {
   const std::size_t exact_below = std::max(equal_at, kFewLists * task.neighbors);
   // All pairs of a million rows take half a second on an H200 and grow with the square; the graph on two cores takes 20 s and then minutes.
   constexpr std::size_t kDeviceUpTo = 10'000'000;
+  // Rows of more dimensions than it has products for it measures pair after pair, at 0.43 ps a coordinate (100,000 x 64 of which each was:
+  // docs/results.md). So many values take half a minute at most, by estimate; more it would work on for longer than the graph does.
+  constexpr std::size_t kMultipliedDimensions = 512, kMeasuredValues = 200'000'000;
   if (asked == IndexKind::kFanng || asked == IndexKind::kDevice) return asked;
   const bool exact = asked == IndexKind::kExact || task.size < exact_below;
-  if (task.device && (exact || task.size <= kDeviceUpTo)) return IndexKind::kDevice;
+  const std::size_t up_to = task.dimension <= kMultipliedDimensions ? kDeviceUpTo : kMeasuredValues / task.dimension;
+  if (task.device && (exact || task.size <= up_to)) return IndexKind::kDevice;
   return exact ? IndexKind::kExact : IndexKind::kFanng;
 }
 

@@ -101,7 +101,7 @@ class Measurement {
     std::iota(order.begin(), order.end(), 0U);
     if (options_.precision)
       std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return list_length(a) < list_length(b); });
-    if (options_.gpu && score_on_gpus(list_length(order.back()))) {
+    if ((options_.gpu || options_.device) && score_on_device(list_length(order.back()))) {
       finish();
       return std::move(result_);
     }
@@ -144,18 +144,31 @@ class Measurement {
     return piece;
   }
 
-  // Lists of all rows at once. False: there is no GPU, or it cannot, or its lists do not stand up to a sample.
-  bool score_on_gpus(std::size_t longest) {
+  // Lists of all rows at once. False: there is no GPU, or it cannot, or its lists do not stand up to a sample; the last two are noted.
+  bool score_on_device(std::size_t longest) {
     constexpr std::size_t kMostEntries = std::size_t{1} << 29;
     if (sides_.apart || queries_.size() * longest > kMostEntries) return false;
-    const DeviceSearch search = gpu_search(longest);
+    const DeviceSearch search = options_.device ? options_.device : gpu_search(longest, queries_.dimension());
     if (!search) return false;
     const Progress progress = !progress_ ? Progress() : [&](const ProgressEvent& event) {
       return progress_({"retrieval", event.done, event.total});
     };
     NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = longest, .threads = options_.threads});
-    const NeighborResult found = index.neighbors(queries_, {.device = search}, progress);
-    if (!found.stats.recall_reached) return false;
+    NeighborResult found;
+    try {
+      found = index.neighbors(queries_, {.device = search}, progress);
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      result_.stats.note = fmt::format("the CPU looked for neighbours, for the device did not ({})", error.what());
+      return false;
+    }
+    if (!found.stats.recall_reached) {
+      result_.stats.note = fmt::format("the CPU looked for neighbours, for the device's lists had a recall of {:.4f}", found.stats.recall);
+      return false;
+    }
     result_.stats.distance_computations = found.stats.distance_computations;
     result_.stats.longest_list = longest;
     scores_.assign(queries_.size(), Score{});

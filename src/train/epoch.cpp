@@ -48,7 +48,8 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
   if (epoch.network.device.is_cuda())  // the rows are there already
     call.device = [&](const Rows& rows, RowRange wanted, std::size_t neighbors, const ListMaker& lists, const Progress& progress) {
       // Built without a CUDA compiler, a GPU that is too old for its kernels, or lists too long for them: products and top-k by torch.
-      if (all.device.device().index() >= gpu_count() || neighbors > kLongestGpuLists || !all.device.is_contiguous())
+      if (all.device.device().index() >= gpu_count() || neighbors > kLongestGpuLists || rows.dimension() > kMostGpuDimensions ||
+          !all.device.is_contiguous())
         return device_neighbors(all.device, wanted, neighbors, progress);
       // What made the rows is done: they have been copied to the host. Other ranks have GPUs of their own.
       const GpuPlace there{all.device.device().index(), epoch.ranks != nullptr, all.device.data_ptr<float>()};

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -85,6 +87,58 @@ TEST(BenchNeighbors, MeasuresPeersOfPythonOrSaysWhyNot) {
                                       "echo '{\"failure\": \"no hnswlib here\"}'\n";
   std::filesystem::permissions(folder / "python", std::filesystem::perms::owner_all);
   EXPECT_EQ(failure_of({"--python", folder / "python"}), "no hnswlib here");
+}
+
+// Stands for an interpreter whose peers find nothing in so many seconds; rows are 500, lists of 10.
+std::string made_python(const TemporaryFolder& folder, double seconds) {
+  write_int64(folder / "sample.npy", std::vector<std::int64_t>(500 * 10));
+  std::ofstream(folder / "python")
+      << "#!/bin/sh\n"
+      << "for last; do true; done\n"  // where the sample goes
+      << "cp '" << folder / "sample.npy"
+      << "' \"$last\"\n"
+      << R"(echo '{"processor_seconds": 1, "peak_memory_bytes": 1, "version": "9", "settings": "s", "seconds": )" << seconds << "}'\n";
+  std::filesystem::permissions(folder / "python", std::filesystem::perms::owner_all);
+  return folder / "python";
+}
+
+TEST(BenchNeighbors, ComparesWithPeersOfPythonInTableAndGoals) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> words = {"--sizes",   "500",
+                                          "--epochs",  "1",
+                                          "--python",  made_python(folder, 5000),
+                                          "--methods", "exact,partition,python-hnswlib,python-faiss-exact"};
+  std::vector<std::string> as_json = words;
+  as_json.emplace_back("--json");
+  const json report = json::parse(bench(as_json).out);
+  const auto seconds_of = [&](std::size_t method) { return report.at("sets")[0].at("methods")[method].at("seconds").get<double>(); };
+  EXPECT_NEAR(goal(report, "times faster than hnswlib").at("reached").get<double>() * seconds_of(1) / 5000, 1, 1e-6);
+  EXPECT_NEAR(goal(report, "times faster than faiss exact").at("reached").get<double>() * seconds_of(0) / 5000, 1, 1e-6);
+  const std::string table = bench(words).out;
+  for (const char* method : {"hnswlib of Python", "faiss exact of Python"}) {
+    SCOPED_TRACE(table);
+    std::istringstream row(table.substr(std::min(table.find(method), table.size())));
+    row.ignore(28);  // the name
+    std::string seconds, processor, found, by_hnswlib, by_faiss;
+    row >> seconds >> processor >> found >> by_hnswlib >> by_faiss;
+    EXPECT_EQ(seconds, "5000.00");
+    EXPECT_EQ(by_hnswlib, "1.00");
+    EXPECT_EQ(by_faiss, "1.00");
+  }
+}
+
+TEST(BenchNeighbors, ComparesWithTheQuickerOfTwoVersionsOfAPeer) {
+  const TemporaryFolder folder;
+  const auto times_hnswlib = [&](double seconds) -> std::optional<double> {
+    const Outcome outcome = bench({"--sizes", "500", "--epochs", "1", "--python", made_python(folder, seconds), "--methods",
+                                   "partition,hnswlib,python-hnswlib", "--json"});
+    if (outcome.status == 2) return std::nullopt;
+    return goal(json::parse(outcome.out), "times faster than hnswlib").at("reached").get<double>();
+  };
+  const auto slow = times_hnswlib(1e9), quick = times_hnswlib(1e-9);
+  if (!slow) GTEST_SKIP() << "the bench was built without hnswlib";
+  EXPECT_LT(*slow, 1e6) << "the distribution's took no 30 years";
+  EXPECT_LT(*quick, 1e-3) << "Python's was the quicker";
 }
 
 TEST(BenchNeighbors, TakesEmbeddingsFromFiles) {

@@ -120,6 +120,16 @@ TEST_F(Knn, MakesTheSameListsOnTheDiskAndInMemory) {
   EXPECT_THAT(run({"--lists-on", "tape"}).err, HasSubstr("--lists-on: 'tape' is not one of auto, memory, disk"));
 }
 
+TEST_F(Knn, SaysWhereTheDiskCannotHaveTheLists) {
+  const Surroundings surroundings{.no_room_apart = true};
+  const Outcome outcome = run({"--lists-on", "disk"}, surroundings);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("y.ids.npy: lists cannot be made in this file"));
+  EXPECT_THAT(outcome.err, HasSubstr("--lists-on memory"));
+  EXPECT_EQ(folder_.names(), (std::set<std::string>{"x.npy"}));
+  EXPECT_EQ(run({"--lists-on", "memory"}, surroundings).status, 0);
+}
+
 TEST_F(Knn, ReachesTheRecallAskedForFromEveryStart) {
   for (const char* start : {"partition", "random"}) {
     SCOPED_TRACE(start);

@@ -1,12 +1,19 @@
 #include "program.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -20,6 +27,15 @@ void redirect(const std::string& path, int descriptor) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (file < 0 || dup2(file, descriptor) < 0) _exit(126);
   close(file);
+}
+
+// From now on fallocate says that the file system cannot.
+void refuse_room() {
+  std::array<sock_filter, 4> filter = {
+      {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 1),
+       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(126);
 }
 
 }  // namespace
@@ -58,6 +74,7 @@ Process::Process(const std::vector<std::string>& command, const Surroundings& su
       const rlimit limit{surroundings.most_bytes_per_file, surroundings.most_bytes_per_file};
       if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(126);
     }
+    if (surroundings.no_room_apart) refuse_room();
     execv(arguments.front(), arguments.data());
     _exit(127);
   }

@@ -37,6 +37,7 @@ struct Outcome {
 struct Surroundings {
   std::map<std::string, std::string> environment = {};  ///< Added to this process's.
   std::uint64_t most_bytes_per_file = 0;                ///< 0: no limit.
+  bool no_room_apart = false;                           ///< No file system sets room apart (fallocate).
   std::string out = {};                                 ///< Where stdout goes; empty: into Outcome.
 };
 

@@ -116,7 +116,7 @@ TEST_F(GpuLists, OfSomeRowsAreThoseOfAll) {
 TEST_F(GpuLists, ComeThroughTheDoor) {
   const MadeRows made = clustered_unit_rows(5000, 24, 50);
   NeighborIndex index({.kind = IndexKind::kDevice, .neighbors = 30});
-  const NeighborResult found = index.neighbors(made.rows(), {.seed = {}, .device = gpu_search(30)});
+  const NeighborResult found = index.neighbors(made.rows(), {.seed = {}, .device = gpu_search(30, 24)});
   EXPECT_EQ(found.stats.index, "exact-cuda");
   EXPECT_EQ(found.stats.recall, 1);
 }
@@ -132,13 +132,17 @@ TEST(GpuListsAnywhere, SayWhyThereAreNone) {
   if (gpu_count() == 0) {
     EXPECT_THAT([&] { find_gpu_lists(rows, 3); }, ThrowsMessage<InvalidArgument>(HasSubstr(why_no_gpu())));
     EXPECT_NE(why_no_gpu(), "");
-    EXPECT_FALSE(gpu_search(3));
+    EXPECT_FALSE(gpu_search(3, 2));
   } else {
     EXPECT_THAT([&] { find_gpu_lists(rows, 10); }, ThrowsMessage<InvalidArgument>(HasSubstr("neighbors is 10")));
     EXPECT_EQ(why_no_gpu(), "");
-    EXPECT_TRUE(gpu_search(3));
+    EXPECT_TRUE(gpu_search(3, 2));
+    const std::vector<float> wide(10 * (kMostGpuDimensions + 1));
+    EXPECT_THAT([&] { find_gpu_lists(Rows(wide.data(), 10, kMostGpuDimensions + 1), 3); },
+                ThrowsMessage<InvalidArgument>(HasSubstr("dimension is 8193")));
   }
-  EXPECT_FALSE(gpu_search(kLongestGpuLists + 1));
+  EXPECT_FALSE(gpu_search(kLongestGpuLists + 1, 2));
+  EXPECT_FALSE(gpu_search(3, kMostGpuDimensions + 1));
 }
 
 }  // namespace

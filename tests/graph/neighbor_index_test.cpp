@@ -325,6 +325,17 @@ TEST(ChooseIndex, TakesExactSearchForFewRowsAndTheGraphForMany) {
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, false), IndexKind::kFanng);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'000'000, 100, true), IndexKind::kDevice);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 10'000'001, 100, true), IndexKind::kFanng);
+  // Beyond 512 dimensions a GPU measures pair after pair.
+  const auto chosen_of = [](std::size_t size, std::size_t dimension) {
+    return choose_index(IndexKind::kAutomatic, {.size = size, .dimension = dimension, .neighbors = 100, .device = true});
+  };
+  EXPECT_EQ(chosen_of(10'000'000, 512), IndexKind::kDevice);
+  EXPECT_EQ(chosen_of(1'000'000, 1024), IndexKind::kFanng);
+  EXPECT_EQ(chosen_of(195'000, 1024), IndexKind::kDevice);
+  EXPECT_EQ(chosen_of(196'000, 1024), IndexKind::kFanng);
+  EXPECT_EQ(chosen_of(24'000, 8192), IndexKind::kDevice);
+  EXPECT_EQ(chosen_of(25'000, 8192), IndexKind::kFanng);
+  EXPECT_EQ(chosen_of(2'000, 8192), IndexKind::kDevice);
   EXPECT_EQ(chosen(IndexKind::kAutomatic, 1'500'000, 100'000, true), IndexKind::kDevice);
   EXPECT_EQ(chosen(IndexKind::kExact, 1'500'000, 100, true), IndexKind::kDevice);
   EXPECT_EQ(chosen(IndexKind::kExact, 1'500'000, 100, false), IndexKind::kExact);

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "metrics/points.h"
+#include "smartmine/core/error.h"
+#include "smartmine/graph/exact_knn.h"
 
 namespace smartmine {
 namespace {
@@ -230,6 +232,29 @@ TEST(Retrieval, CanBeCancelledAndReportsAllQueries) {
   });
   EXPECT_EQ(most, 3000U);
   EXPECT_THROW(measure_retrieval(points.rows(), labels, {}, [](const ProgressEvent&) { return false; }), Cancelled);
+}
+
+TEST(Retrieval, LooksForNeighboursOnADeviceAndGoesOnWithoutOneThatFails) {
+  const Points points = test::lattice_points(60, 3, 9);
+  std::vector<std::int64_t> labels(60);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i % 7);
+  const Expected expected = brute_force(points, labels, {1, 2, 4, 8});
+  int calls = 0;
+  const auto measured_by = [&](bool fails) {
+    RetrievalOptions options{.threads = 1};
+    options.device = [&calls, fails](const Rows& rows, RowRange, std::size_t neighbors, const ListMaker&, const Progress&) {
+      ++calls;
+      if (fails) throw Error("the GPU has too little free memory: 9 MiB more were needed");
+      return ExactKnn({.neighbors = neighbors, .threads = 1}).neighbors(rows);
+    };
+    return measure_retrieval(points.rows(), labels, options);
+  };
+  const RetrievalResult by_device = measured_by(false), without = measured_by(true);
+  EXPECT_EQ(calls, 2);
+  expect_same(by_device, expected);
+  expect_same(without, expected);
+  EXPECT_EQ(by_device.stats.note, "");
+  EXPECT_THAT(without.stats.note, HasSubstr("9 MiB more"));
 }
 
 TEST(Retrieval, SearchesAGalleryApartFromTheQueries) {

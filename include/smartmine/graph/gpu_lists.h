@@ -12,6 +12,8 @@ namespace smartmine {
 
 /// Longest lists that are found on a GPU.
 constexpr std::size_t kLongestGpuLists = 1024;
+/// Most dimensions of rows whose lists are found on a GPU.
+constexpr std::size_t kMostGpuDimensions = 8192;
 
 /// GPUs that exact lists can be found on; 0 in a build without CUDA.
 int gpu_count();
@@ -27,14 +29,14 @@ struct GpuPlace {
 
 /// Exact lists of `wanted` rows among all, found on the GPUs there are: each has all rows and finds a share of the lists. The result is
 /// that of plain float distances, ties to the lower id, whatever rows are wanted together; the stats tell how many rows were certain at the
-/// first attempt. `lists` makes the lists. Throws InvalidArgument if there is no GPU, lists are too long or rows are wanted that there are
-/// not, Error if a GPU fails or has too little memory, Cancelled.
+/// first attempt. `lists` makes the lists. Throws InvalidArgument if there is no GPU, lists are too long, rows have too many dimensions or
+/// are wanted that there are not, Error if a GPU fails or has too little memory, Cancelled.
 NeighborResult find_gpu_lists(const Rows& rows, RowRange wanted, std::size_t neighbors, const Progress& progress = {},
                               const GpuPlace& place = {}, const ListMaker& lists = {});
 /// Of all rows.
 NeighborResult find_gpu_lists(const Rows& rows, std::size_t neighbors, const Progress& progress = {});
 
-/// That search for a NeighborCall; empty where there is no GPU or lists are too long for one.
-DeviceSearch gpu_search(std::size_t neighbors, const GpuPlace& place = {});
+/// That search for a NeighborCall; empty where there is no GPU, or lists are too long or rows of too many dimensions for one.
+DeviceSearch gpu_search(std::size_t neighbors, std::size_t dimension, const GpuPlace& place = {});
 
 }  // namespace smartmine

@@ -23,7 +23,7 @@ enum class IndexKind {
 };
 
 /// Exact lists of `wanted` rows among all, in their order, computed on an accelerator and put into lists that `lists` makes. Throws
-/// InvalidArgument for rows it cannot take, Cancelled if the progress says so.
+/// InvalidArgument for rows it cannot take, Error if it fails, Cancelled if the progress says so.
 using DeviceSearch = std::function<NeighborResult(const Rows& rows, RowRange wanted, std::size_t neighbors, const ListMaker& lists,
                                                   const Progress& progress)>;
 
@@ -65,7 +65,7 @@ class NeighborIndex {
 
   /// The lists of all rows and what they cost. Throws InvalidArgument for rows that are too few, not finite, or do not fit the graph to
   /// start from, and where kDevice is asked for and no device search given; Cancelled if `progress` says so. The graph kept is then as
-  /// before.
+  /// before. Where the device fails and kDevice was not asked for, the CPU finds the lists, and the stats' note says so.
   NeighborResult neighbors(const Rows& rows, const NeighborCall& call, const Progress& progress = {});
   NeighborResult neighbors(const Rows& rows, const Progress& progress = {}) { return neighbors(rows, NeighborCall(), progress); }
 
@@ -84,6 +84,7 @@ class NeighborIndex {
 
  private:
   IndexKind chosen_for(const Rows& rows, bool device) const;
+  NeighborResult lists_by_cpu(const Rows& rows, IndexKind kind, const NeighborCall& call, const Progress& progress);
 
   NeighborIndexOptions options_;
   std::optional<Fanng> graph_;

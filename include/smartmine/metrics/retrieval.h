@@ -8,6 +8,7 @@
 
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
+#include "smartmine/graph/neighbor_index.h"
 
 namespace smartmine {
 
@@ -16,8 +17,9 @@ struct RetrievalOptions {
   std::vector<std::size_t> recall_at = {1, 2, 4, 8};  ///< The k of each recall@k, ascending; one beyond the other rows means all of them.
   bool precision = true;                              ///< MAP@R and R-precision too: they need lists as long as the query's class.
   unsigned threads = 0;                               ///< 0: all cores. Never changes the result.
-  bool gpu = false;       ///< Look for neighbours on GPUs where there are some, every row is a query and no list is too long for one.
-  void validate() const;  ///< Throws InvalidArgument naming the field, its value and the allowed range.
+  bool gpu = false;          ///< Look for neighbours on GPUs where there are some, every row is a query and no list is too long for one.
+  DeviceSearch device = {};  ///< Is used in place of the GPUs' own search. The CPU goes on where either fails.
+  void validate() const;     ///< Throws InvalidArgument naming the field, its value and the allowed range.
 };
 
 /// What measuring retrieval cost and what it was measured on.
@@ -28,6 +30,7 @@ struct RetrievalStats {
   std::size_t longest_list = 0;              ///< Most neighbours a query needed.
   std::uint64_t distance_computations = 0;   ///< Pairs whose distance was computed, in any precision.
   double seconds = 0;
+  std::string note;  ///< What an operator should know, in words; mostly empty.
 };
 
 /// How well the nearest rows share a query's class; all in [0, 1]. Every row is a query among all other rows, in the order of

@@ -496,8 +496,8 @@ KnnStats CudaKnn::Impl::find(const KnnTask& task, const KnnTuning& tuning) {
   if (task.size < 2 || task.size > std::size_t{1} << 31) throw InvalidArgument("size must be from 2 to 2^31");
   if (task.neighbors < 1 || task.neighbors >= task.size || task.neighbors > kMostNeighbors)
     throw InvalidArgument("neighbors must be from 1 to the number of rows minus 1, and at most " + std::to_string(kMostNeighbors));
-  if (task.first + task.count > task.size || task.dimension < 1 || task.dimension > 8192)
-    throw InvalidArgument("rows wanted must be among the rows, and dimension from 1 to 8192");
+  if (task.first + task.count > task.size || task.dimension < 1 || task.dimension > kMostDimensions)
+    throw InvalidArgument("rows wanted must be among the rows, and dimension from 1 to " + std::to_string(kMostDimensions));
   KnnStats stats;
   if (task.count == 0) return stats;
 

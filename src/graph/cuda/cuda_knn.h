@@ -21,14 +21,15 @@ constexpr int kKnnVariants = 4;
 struct KnnTask {
   const float* rows = nullptr;  ///< `size` times `dimension` finite values, one row after the other.
   std::size_t size = 0;
-  std::size_t dimension = 0;
-  std::size_t first = 0;  ///< Lists are wanted of `count` rows from this one on,
+  std::size_t dimension = 0;  ///< From 1 to kMostDimensions.
+  std::size_t first = 0;      ///< Lists are wanted of `count` rows from this one on,
   std::size_t count = 0;
   std::size_t neighbors = 0;     ///< of this length, from 1 to kMostNeighbors, less than `size`.
   std::uint32_t* ids = nullptr;  ///< Filled: `neighbors` ids a row, nearest first, equal distances by id, never the row itself,
   float* distances = nullptr;    ///< and their squared distances.
 };
 constexpr std::size_t kMostNeighbors = 1024;
+constexpr std::size_t kMostDimensions = 8192;
 
 /// What lists cost, and how their exactness was made sure of. Every row of the task is in exactly one of the first four counts.
 struct KnnStats {

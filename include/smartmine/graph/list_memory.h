@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+
+#include "smartmine/core/rows.h"
+#include "smartmine/graph/fanng.h"
+
+namespace smartmine {
+
+/// Bytes that build_fanng takes for these rows at most, its lists included and the rows not: an estimate within some tenths.
+std::uint64_t list_memory_bytes(const Rows& rows, const FanngOptions& options);
+
+}  // namespace smartmine
