@@ -17,6 +17,7 @@
 #include "smartmine/metrics/retrieval.h"
 #include "smartmine/model/embed.h"
 #include "smartmine/model/weights.h"
+#include "smartmine/run/checkpoint.h"
 #include "smartmine/run/run_data.h"
 #include "smartmine/train/cost.h"
 #include "smartmine/train/shared_run.h"
@@ -52,7 +53,14 @@ HeldOutScore score_of(const EpochRecord& record) {
 /// A run in a folder that may be there already.
 RunDirectory open_or_create(const std::filesystem::path& path, const RunConfig& config) {
   std::error_code none;
-  if (std::filesystem::exists(path / "config.toml", none)) return RunDirectory::open(path);
+  if (std::filesystem::exists(path / "config.toml", none)) {
+    RunDirectory run = RunDirectory::open(path);
+    // The log is written before the checkpoint. An epoch that a kill has left without one is made again, or what is chosen would be told
+    // of weights that are not there.
+    if (const auto checkpoint = find_checkpoint(run.checkpoint_path()); !checkpoint.empty())
+      run.forget_after(read_state(checkpoint).epochs_done);
+    return run;
+  }
   std::filesystem::remove_all(path, none);  // begun, but not as far as its settings
   return RunDirectory::create(path, config);
 }

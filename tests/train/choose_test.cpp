@@ -368,6 +368,28 @@ TEST_F(Choosing, StoppedWithABudgetGoesOnWithTheSameEpochs) {
   EXPECT_LE(choice.epochs, 4);
 }
 
+TEST_F(Choosing, AnEpochOfATrialThatNoCheckpointHasIsTrainedAgain) {
+  RunDirectory whole = new_run("whole");
+  Choice expected = choose_settings(config_, whole);
+  ASSERT_GE(expected.trials[0].epochs, 2);
+  // As it is after a kill between the log and the checkpoint of a trial's last epoch.
+  RunDirectory run = new_run("run");
+  const std::filesystem::path trial = run.path() / "trials" / expected.trials[0].name, earlier = root_ / "earlier";
+  const auto cut = [&](const Trial& of, const EpochRecord& record) {
+    if (record.epoch + 1 == of.epochs) std::filesystem::copy(trial / "checkpoint", earlier, std::filesystem::copy_options::recursive);
+    if (record.epoch == of.epochs) throw Cancelled();
+  };
+  EXPECT_THROW(choose_settings(config_, run, {.on_begin = {}, .on_epoch = cut}), Cancelled);
+  std::filesystem::remove_all(trial / "checkpoint");
+  std::filesystem::rename(earlier, trial / "checkpoint");
+  Choice again = choose_settings(config_, run);
+  for (Choice* each : {&expected, &again}) {
+    each->seconds = 0;
+    for (Trial& one : each->trials) one.seconds = 0;
+  }
+  EXPECT_EQ(to_json(again), to_json(expected));
+}
+
 TEST_F(Choosing, TellsAgainWhatWasDoneBeforeItWasStopped) {
   using Row = std::pair<std::string, std::int64_t>;  // of a trial, and its epoch
   std::vector<Row> before, after;
