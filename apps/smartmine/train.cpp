@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -218,7 +219,8 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
     events.on_begin = [&](const Choice& choice) {
       if (choice.held_out_classes == 0 || choice.careful) return;
       display.finish();
-      print(fmt::format("Choosing on {} held-out training classes, {} images:\n\n  {:<38} {:>9} {:>7}\n", choice.held_out_classes,
+      const char* const classes = choice.own_split ? "validation" : "held-out training";
+      print(fmt::format("Choosing on {} {} classes, {} images:\n\n  {:<38} {:>9} {:>7}\n", choice.held_out_classes, classes,
                         choice.held_out_images, "", "recall@1%", "MAP@R%"));
     };
     events.on_epoch = [&, said = false](const Trial& trial, const EpochRecord& record) mutable {
@@ -316,6 +318,16 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
   return run;
 }
 
+/// What comes after the last epoch: `work`. Who stops it is told how to go on, for all that was trained is there.
+void after_training(const TrainArguments& arguments, ProgressDisplay& display, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Cancelled&) {
+    display.finish();
+    throw Interrupted(fmt::format("stopped after the training; smartmine train --resume {} does what is left", arguments.output));
+  }
+}
+
 void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std::shared_ptr<Ranks>& ranks) {
   const bool speaks = !ranks || ranks->is_first();
   ProgressDisplay display(arguments.quiet || arguments.json || !speaks);
@@ -389,7 +401,7 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
     if (!choice || !std::filesystem::exists(run->start_path(), none)) throw;
     const Progress progress = ranks ? ranks->watched(display.callback()) : display.callback();
     if (speaks) {
-      keep_start(arguments.config, *run, *choice, progress);
+      after_training(arguments, display, [&] { keep_start(arguments.config, *run, *choice, progress); });
       display.finish();
     }
     if (ranks) ranks->expect_same("end", "stopped\n");  // who started the ranks ends all soon after the first
@@ -397,8 +409,10 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
   }
   display.expect({});
   std::optional<EpochRecord> kept;
-  if (choice && speaks) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
-  page.draw(false, true, display.callback());
+  after_training(arguments, display, [&] {
+    if (choice && speaks) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
+    page.draw(false, true, display.callback());
+  });
   display.finish();
   if (table) print(summary(*run, kept));
   if (table && arguments.report) print(fmt::format("  the report is {}\n", page.path().string()));
