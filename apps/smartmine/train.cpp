@@ -137,7 +137,10 @@ std::string summary(const RunDirectory& run, const std::optional<EpochRecord>& k
     table += "\n";
   }
   table += mined_summary(run.log());
-  return table + fmt::format("  {:.0f} s; the run is in {}\n", seconds, run.path().string());
+  const auto choice = read_choice(run.path());
+  const std::string choosing = choice ? fmt::format(", {:.0f} s of them for choosing", choice->seconds) : "";
+  if (choice) seconds += choice->seconds;
+  return table + fmt::format("  {:.0f} s{}; the run is in {}\n", seconds, choosing, run.path().string());
 }
 
 /// The page in a run's directory, drawn anew after every epoch.
@@ -260,6 +263,7 @@ void prepare(TrainArguments& arguments, const CLI::App& command) {
   try {
     arguments.config.validate();
     find_traits(arguments.config.system.name);
+    if (!arguments.resume && arguments.config.resolved().choosing.choose == "on") check_choosing(arguments.config);
   } catch (const InvalidArgument& error) {
     // A resumed run brings its own settings; those given are looked at beside them.
     if (!arguments.resume || command.count("--dataset") > 0) throw UsageError(fmt::format("--{}", error.what()));

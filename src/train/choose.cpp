@@ -81,6 +81,16 @@ class Deadline {
   Clock::time_point begin_ = Clock::now();
 };
 
+/// Their logs tell what was tried; their weights have done their part.
+void remove_weights_of_trials(const std::filesystem::path& run) {
+  std::error_code none;
+  for (const auto& trial : std::filesystem::directory_iterator(run / "trials", none)) {
+    for (const char* folder : {"checkpoint", "checkpoint.old", "checkpoint.new", "embeddings", "report"})
+      std::filesystem::remove_all(trial.path() / folder, none);
+    for (const char* file : {"start.safetensors", "backbone.pt"}) std::filesystem::remove(trial.path() / file, none);
+  }
+}
+
 class Chooser {
  public:
   Chooser(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
@@ -371,15 +381,7 @@ class Chooser {
     if (ranks_) choice_ = parse_choice(ranks_->broadcast(to_json(choice_)));
     if (!run_.writes()) return choice_;
     write_choice(run_.path(), choice_);
-    // Their logs tell what was tried; their weights have done their part.
-    std::error_code none;
-    for (const auto& trial : std::filesystem::directory_iterator(run_.path() / "trials", none)) {
-      std::filesystem::remove_all(trial.path() / "checkpoint", none);
-      std::filesystem::remove_all(trial.path() / "embeddings", none);
-      std::filesystem::remove_all(trial.path() / "report", none);
-      std::filesystem::remove(trial.path() / "start.safetensors", none);
-      std::filesystem::remove(trial.path() / "backbone.pt", none);
-    }
+    remove_weights_of_trials(run_.path());
     return choice_;
   }
 
@@ -414,11 +416,23 @@ std::optional<Choice> made_before(const RunDirectory& run, Ranks* ranks) {
 
 }  // namespace
 
+void check_choosing(const RunConfig& config) {
+  if (config.schedule.epochs < 1)
+    throw InvalidArgument(fmt::format("epochs is {}; with choose on it must be at least 1", config.schedule.epochs));
+  if (config.data.validation_classes != 0)
+    throw InvalidArgument(fmt::format("validation-classes is {}; with choose on it must be 0, for classes are held out to choose on",
+                                      config.data.validation_classes));
+}
+
 Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
                        const std::shared_ptr<Ranks>& ranks) {
   if (ranks && !config.choosing.budget.empty())
     throw InvalidArgument(fmt::format("budget is '{}'; with several ranks it must be left out", config.choosing.budget));
-  if (const auto made = made_before(run, ranks.get())) return *made;
+  if (const auto made = made_before(run, ranks.get())) {
+    if (run.writes()) remove_weights_of_trials(run.path());  // a kill may have come before
+    return *made;
+  }
+  check_choosing(config);
   const std::shared_ptr<void> lock = run.lock();
   return Chooser(run.with_own_backbone(config.resolved(find_system(config.system.name).traits)), run, events, progress, ranks).choose();
 }

@@ -37,6 +37,26 @@ class Keep : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(Keep, RefusesWhatLeavesNothingToChoose) {
+  make_image_folder(folder_ / "images");
+  const auto refused = [&](const Words& words, const std::string& text) {
+    const Outcome outcome = train("run", words);
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  };
+  refused({"--epochs", "0"}, "--epochs is 0; with choose on it must be at least 1");
+  refused({"--epochs", "2", "--validation-classes", "0.3"}, "--validation-classes is 0.3; with choose on it must be 0");
+}
+
+TEST_F(Keep, TheClosingLineCountsTheTimeOfChoosing) {
+  make_image_folder(folder_ / "images");
+  const Outcome outcome = train("run", {"--epochs", "1"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("\n  [0-9]+ s, [0-9]+ s of them for choosing; the run is in "));
+}
+
 TEST_F(Keep, CtrlCWhileItMeasuresWhatItKeepsNamesTheWayToGoOn) {
   make_image_folder(folder_ / "images", 14, 10);
   for (const auto& folder : std::filesystem::directory_iterator(folder_ / "images"))  // many to measure on

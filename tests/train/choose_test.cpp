@@ -20,6 +20,7 @@ namespace smartmine {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 std::string bytes_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -54,6 +55,32 @@ TEST_F(Choosing, IsOffWhereNothingIsTrained) {
   EXPECT_EQ(config_.resolved().choosing.choose, "on");
   config_.schedule.epochs = 0;
   EXPECT_EQ(config_.resolved().choosing.choose, "off");
+}
+
+TEST_F(Choosing, RefusesWhatLeavesNothingToChoose) {
+  RunDirectory run = new_run("run");
+  config_.schedule.epochs = 0;
+  EXPECT_THAT([&] { choose_settings(config_, run); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("epochs is 0; with choose on it must be at least 1")));
+  config_.schedule.epochs = 4;
+  config_.data.validation_classes = 0.3;  // what is chosen on these classes would be measured on them
+  EXPECT_THAT([&] { choose_settings(config_, run); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("validation-classes is 0.3; with choose on it must be 0")));
+  EXPECT_FALSE(std::filesystem::exists(run.path() / "trials"));
+}
+
+TEST_F(Choosing, TakesAwayTheWeightsOfTrialsThatAKillHasLeft) {
+  RunDirectory run = new_run("run");
+  Choice choice;
+  choice.decided = true;
+  write_choice(run.path(), choice);
+  const std::filesystem::path trial = run.path() / "trials/rate-1-epochs-1";
+  std::filesystem::create_directories(trial / "checkpoint");
+  for (const char* name : {"checkpoint/model.safetensors", "start.safetensors", "log.jsonl"}) std::ofstream(trial / name) << "something";
+  choose_settings(config_, run);
+  EXPECT_FALSE(std::filesystem::exists(trial / "checkpoint"));
+  EXPECT_FALSE(std::filesystem::exists(trial / "start.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(trial / "log.jsonl"));
 }
 
 TEST_F(Choosing, TriesRatesOnHeldOutClassesAndKeepsARecord) {
