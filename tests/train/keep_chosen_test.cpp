@@ -75,11 +75,7 @@ TEST_F(Keeping, WithAValidationSplitPicksTheShareOfTheTrainingOnItAndMeasuresOnT
 
 TEST_F(Keeping, KeepsWeightsOnTheWayFromTheStart) {
   RunDirectory run = new_run("run");
-  Choice choice;
-  choice.decided = true;
-  choice.learning_rate = 0.02;
-  choice.epochs = 1;
-  choice.share = 0.25;
+  const Choice choice = decided(1, 0.25);
   write_choice(run.path(), choice);
   const Choice read = train(run);
   EXPECT_EQ(read.share, 0.25);
@@ -104,11 +100,7 @@ TEST_F(Keeping, KeepsTheStartWhenTheChoiceSaysSo) {
 
 TEST_F(Keeping, KeepsTheStartOfATrainingThatHadToBeStopped) {
   RunDirectory run = new_run("run");
-  Choice choice;
-  choice.decided = true;
-  choice.epochs = 2;
-  choice.learning_rate = 0.02;
-  choice.share = 0.5;
+  const Choice choice = decided(2, 0.5);
   write_choice(run.path(), choice);
   train(run);
   std::filesystem::remove_all(run.path() / "checkpoint");  // it may have been stopped before its first
@@ -123,11 +115,7 @@ TEST_F(Keeping, KeepsTheStartOfATrainingThatHadToBeStopped) {
 
 TEST_F(Keeping, ATrainingThatHadToBeStoppedOnTheWholeWayKeepsTheStartUntilItHasGoneOn) {
   RunDirectory run = new_run("run");
-  Choice choice;
-  choice.decided = true;
-  choice.epochs = 2;
-  choice.learning_rate = 0.02;
-  choice.share = 1;
+  const Choice choice = decided(2, 1);
   write_choice(run.path(), choice);
   train(run);
   keep_start(chosen_config(config_, choice), run, choice);
