@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -136,7 +137,10 @@ std::string summary(const RunDirectory& run, const std::optional<EpochRecord>& k
     table += "\n";
   }
   table += mined_summary(run.log());
-  return table + fmt::format("  {:.0f} s; the run is in {}\n", seconds, run.path().string());
+  const auto choice = read_choice(run.path());
+  const std::string choosing = choice ? fmt::format(", {:.0f} s of them for choosing", choice->seconds) : "";
+  if (choice) seconds += choice->seconds;
+  return table + fmt::format("  {:.0f} s{}; the run is in {}\n", seconds, choosing, run.path().string());
 }
 
 /// The page in a run's directory, drawn anew after every epoch.
@@ -218,7 +222,8 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
     events.on_begin = [&](const Choice& choice) {
       if (choice.held_out_classes == 0 || choice.careful) return;
       display.finish();
-      print(fmt::format("Choosing on {} held-out training classes, {} images:\n\n  {:<38} {:>9} {:>7}\n", choice.held_out_classes,
+      const char* const classes = choice.own_split ? "validation" : "held-out training";
+      print(fmt::format("Choosing on {} {} classes, {} images:\n\n  {:<38} {:>9} {:>7}\n", choice.held_out_classes, classes,
                         choice.held_out_images, "", "recall@1%", "MAP@R%"));
     };
     events.on_epoch = [&, said = false](const Trial& trial, const EpochRecord& record) mutable {
@@ -258,6 +263,7 @@ void prepare(TrainArguments& arguments, const CLI::App& command) {
   try {
     arguments.config.validate();
     find_traits(arguments.config.system.name);
+    if (!arguments.resume && arguments.config.resolved().choosing.choose == "on") check_choosing(arguments.config);
   } catch (const InvalidArgument& error) {
     // A resumed run brings its own settings; those given are looked at beside them.
     if (!arguments.resume || command.count("--dataset") > 0) throw UsageError(fmt::format("--{}", error.what()));
@@ -314,6 +320,16 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
     throw UsageError(fmt::format("{} cannot be resumed with other settings: {}", run.path().string(), error.what()));
   }
   return run;
+}
+
+/// What comes after the last epoch: `work`. Who stops it is told how to go on, for all that was trained is there.
+void after_training(const TrainArguments& arguments, ProgressDisplay& display, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Cancelled&) {
+    display.finish();
+    throw Interrupted(fmt::format("stopped after the training; smartmine train --resume {} does what is left", arguments.output));
+  }
 }
 
 void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std::shared_ptr<Ranks>& ranks) {
@@ -389,7 +405,7 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
     if (!choice || !std::filesystem::exists(run->start_path(), none)) throw;
     const Progress progress = ranks ? ranks->watched(display.callback()) : display.callback();
     if (speaks) {
-      keep_start(arguments.config, *run, *choice, progress);
+      after_training(arguments, display, [&] { keep_start(arguments.config, *run, *choice, progress); });
       display.finish();
     }
     if (ranks) ranks->expect_same("end", "stopped\n");  // who started the ranks ends all soon after the first
@@ -397,8 +413,10 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
   }
   display.expect({});
   std::optional<EpochRecord> kept;
-  if (choice && speaks) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
-  page.draw(false, true, display.callback());
+  after_training(arguments, display, [&] {
+    if (choice && speaks) kept = keep_chosen(arguments.config, *run, *choice, display.callback());
+    page.draw(false, true, display.callback());
+  });
   display.finish();
   if (table) print(summary(*run, kept));
   if (table && arguments.report) print(fmt::format("  the report is {}\n", page.path().string()));

@@ -139,6 +139,16 @@ double seconds_of(const Json& line) {
   return sum;
 }
 
+/// The metrics of the weights that a run keeps, if these are not simply its last; a note where it was stopped before it kept any.
+std::optional<RetrievalMetrics> kept_metrics(const ReadRun& run, std::vector<std::string>& notes) {
+  const auto choice = read_choice(run.path);
+  if (!choice || !choice->decided) return std::nullopt;
+  const std::int64_t done = run.log.empty() ? 0 : run.log.back()["epoch"].get<std::int64_t>();
+  if (!choice->kept || choice->kept->epoch != done)
+    notes.push_back(fmt::format("{0}: what to keep is not settled yet; smartmine train --resume {0} does it", run.path.string()));
+  return choice->kept && still_kept(run.path, choice->kept->epoch, done) ? choice->kept->metrics : std::nullopt;
+}
+
 RunGroup group_of(const std::vector<const ReadRun*>& runs, std::vector<std::string>& notes) {
   const ReadRun& first = *runs.front();
   RunGroup group{.name = first.system, .dataset = first.dataset, .system = first.system, .evaluated_on = {}, .epochs = first.epochs};
@@ -165,8 +175,8 @@ RunGroup group_of(const std::vector<const ReadRun*>& runs, std::vector<std::stri
       if (line.contains("evaluated_on")) group.evaluated_on = line["evaluated_on"].get<std::string>();
     }
     seconds.push_back(sum);
-    if (const auto choice = read_choice(run->path); choice && choice->kept && choice->kept->metrics)
-      visit_metrics(*choice->kept->metrics, [&](const char* name, double value) { kept[name].push_back(value); });
+    if (const auto metrics = kept_metrics(*run, notes))
+      visit_metrics(*metrics, [&](const char* name, double value) { kept[name].push_back(value); });
     if (mined_epochs > 0) mined.push_back(mined_sum / mined_epochs);
     for (const auto& [name, list] : of_run) mining[name].push_back(spread_of(list).mean);
     if (const auto [place, added] = seeds.emplace(run->seed, run->path.string()); !added)

@@ -22,6 +22,7 @@
 #include "smartmine/data/data_uri.h"
 #include "smartmine/data/image.h"
 #include "smartmine/graph/neighbor_index.h"
+#include "smartmine/run/choice.h"
 #include "smartmine/run/system_traits.h"
 
 namespace smartmine {
@@ -188,12 +189,20 @@ Json time_of(const std::filesystem::path& file) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)));
 }
 
-/// What was chosen on held-out classes; null where the run says nothing of it.
-Json choice_of(const std::filesystem::path& run, Problems& problems) {
+/// The epoch whose weights a choice says are kept; none: it says nothing of that.
+std::optional<std::int64_t> kept_epoch(const Json& choice) {
+  const Json kept = choice.is_object() ? choice.value("kept", Json()) : Json();
+  const Json epoch = kept.is_object() ? kept.value("epoch", Json()) : Json();
+  return epoch.is_number_integer() ? std::optional(epoch.get<std::int64_t>()) : std::nullopt;
+}
+
+/// What was chosen on held-out classes, and what is kept, if it still is after `done` epochs; null where the run says nothing of it.
+Json choice_of(const std::filesystem::path& run, std::int64_t done, Problems& problems) {
   const std::filesystem::path path = run / "choice.json";
   std::ifstream file(path, std::ios::binary);
   if (!file) return {};
   Json choice = Json::parse(file, nullptr, false);
+  if (const auto kept = kept_epoch(choice); kept && !still_kept(run, *kept, done)) choice.erase("kept");
   if (choice.is_object()) return choice.value("decided", Json(true)) == false ? Json() : choice;  // false: trials are still made
   problems.push_back(fmt::format("{}: damaged: not a JSON object; left out", path.string()));
   return {};
@@ -254,7 +263,7 @@ ReadRun read_run(const std::filesystem::path& path, const PageOptions& options, 
            {"paper", dataset.is_null() ? Json() : paper_of(dataset.get<std::string>(), system_name)},
            {"started", time_of(path / "config.toml")},
            {"updated", time_of(path / "log.jsonl")},
-           {"choice", choice_of(path, problems)},
+           {"choice", choice_of(path, last, problems)},
            {"epochs", std::move(log)},
            {"map", nullptr},
            {"triplets", read_triplets(path, last, problems)},
@@ -262,6 +271,8 @@ ReadRun read_run(const std::filesystem::path& path, const PageOptions& options, 
            {"gallery", nullptr}};
   ReadRun read{.json = std::move(run), .split = read_evaluated(path, last, problems), .lists = {}, .queries = {}};
   if (read.split && read.split->embeddings.rows().size() < 2) read.split.reset();
+  // Of a run made longer, what it shows may be of an epoch before the last.
+  if (read.split && read.split->kept) read.split->epoch = kept_epoch(read.json["choice"]).value_or(read.split->epoch);
   if (read.split) find_neighbors(read, options, progress);
   return read;
 }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 
 #include "run/log_file.h"
@@ -88,6 +90,19 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& destination) 
   for (const auto& path : {destination, with_ending(destination, ".old")})
     if (std::filesystem::is_directory(path, none)) return path;
   return {};
+}
+
+TrainState read_state(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path path = checkpoint / kStateFile;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw IoError(fmt::format("{}: cannot be read; the checkpoint is not complete", path.string()));
+  try {
+    return parse_state(text.str());
+  } catch (const InvalidArgument& error) {
+    throw IoError(fmt::format("{}: {}", path.string(), error.what()));
+  }
 }
 
 }  // namespace smartmine

@@ -58,6 +58,7 @@ std::string to_json(const Choice& choice) {
             {"careful", choice.careful},
             {"held_out_classes", choice.held_out_classes},
             {"held_out_images", choice.held_out_images},
+            {"own_split", choice.own_split},
             {"start", json_of(choice.start)},
             {"tolerance", choice.tolerance},
             {"trials", std::move(trials)},
@@ -90,6 +91,7 @@ Choice parse_choice(const std::string& text) try {
   json.at("careful").get_to(choice.careful);
   json.at("held_out_classes").get_to(choice.held_out_classes);
   json.at("held_out_images").get_to(choice.held_out_images);
+  choice.own_split = json.value("own_split", false);  // earlier runs did not write it down
   // Earlier runs call it untrained, which pretrained weights are not.
   choice.start = score_of(json.at(json.contains("untrained") ? "untrained" : "start"));
   json.at("tolerance").get_to(choice.tolerance);
@@ -145,6 +147,11 @@ void write_choice(const std::filesystem::path& run, const Choice& choice) {
   file.commit();
 }
 
+bool still_kept(const std::filesystem::path& run, std::int64_t epoch, std::int64_t done) {
+  std::error_code none;
+  return epoch == done || std::filesystem::exists(run / "kept.safetensors", none);
+}
+
 HeldOut classes_to_hold_out(std::size_t classes) {
   constexpr std::int64_t kEnough = 10, kMost = 50;  // fewer confuse nothing; more tell nothing new
   if (classes < kLeastClasses) return {};
@@ -185,6 +192,10 @@ std::optional<double> pick_share(const std::vector<Interpolation>& shares, const
   return picked;
 }
 
+std::string held_out_in_words(const Choice& choice) {
+  return fmt::format("{} {} classes", choice.held_out_classes, choice.own_split ? "validation" : "held-out");
+}
+
 std::string in_words(const KeptWeights& kept) {
   if (kept.epoch == 0 || kept.share == 0) return "those that the run starts from";
   return kept.share < 1 ? fmt::format("epoch {}, {:.0f} % of the way from the start", kept.epoch, 100 * kept.share)
@@ -214,14 +225,13 @@ std::optional<Interpolation> kept_of(const Trial& trial, const Choice& choice, b
 /// Why there is nothing to keep of any trial.
 std::string reason_for_the_start(const Choice& choice) {
   if (!can_be_beaten(choice))
-    return fmt::format(
-        "the weights it starts from have a recall@1 of {:.1f} % on {} held-out classes, which leaves nothing to gain, so these are kept",
-        100 * choice.start.recall_at_1, choice.held_out_classes);
+    return fmt::format("the weights it starts from have a recall@1 of {:.1f} % on {}, which leaves nothing to gain, so these are kept",
+                       100 * choice.start.recall_at_1, held_out_in_words(choice));
   const auto stopped = [](const Trial& trial) { return !trial.stopped.empty(); };
   if (!choice.trials.empty() && std::all_of(choice.trials.begin(), choice.trials.end(), stopped))
     return fmt::format("no trial could be finished, so the weights it starts from are kept; the first was given up: {}",
                        choice.trials.front().stopped);
-  return fmt::format("no training beats the weights it starts from on {} held-out classes, so these are kept", choice.held_out_classes);
+  return fmt::format("no training beats the weights it starts from on {}, so these are kept", held_out_in_words(choice));
 }
 
 }  // namespace
@@ -269,8 +279,8 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   choice.interpolations = chosen.trial->shares;
   choice.share = chosen.kept.share;
   choice.reason =
-      fmt::format("on {} held-out classes a learning rate of {:g} took MAP@R from {:.1f} to {:.1f} % and recall@1 from {:.1f} to {:.1f} %",
-                  choice.held_out_classes, choice.learning_rate, 100 * choice.start.map_at_r, 100 * chosen.kept.score.map_at_r,
+      fmt::format("on {} a learning rate of {:g} took MAP@R from {:.1f} to {:.1f} % and recall@1 from {:.1f} to {:.1f} %",
+                  held_out_in_words(choice), choice.learning_rate, 100 * choice.start.map_at_r, 100 * chosen.kept.score.map_at_r,
                   100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
   if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way", 100 * choice.share);
 }

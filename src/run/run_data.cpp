@@ -26,6 +26,10 @@ bool can_choose_on(const Dataset& split) {
   return split.classes().size() >= kLeastClasses && static_cast<std::int64_t>(split.size()) >= kLeastQueries && can_be_measured(split);
 }
 
+bool has_own_split(const RunConfig& config, const DataSplits& splits) {
+  return splits.validation && config.data.validation_classes == 0 && can_choose_on(*splits.validation);
+}
+
 const Dataset& evaluated_half(const RunConfig& config, const DataSplits& splits) {
   if (!splits.validation) return splits.test;
   const bool chooses_by_it = config.data.validation_classes == 0 && config.resolved().choosing.choose == "on";

@@ -184,12 +184,14 @@ void RunDirectory::forget_kept() const {
 
 std::string RunDirectory::weights_in_words() const {
   const std::int64_t done = log_.empty() ? 0 : log_.back().epoch;
-  std::error_code none;
-  // Of a run that was made longer and has not ended, what it kept before is no longer what it has.
-  if (const auto choice = read_choice(path_); choice && choice->kept)
-    if (choice->kept->epoch == done || std::filesystem::exists(kept_path(), none)) return in_words(*choice->kept);
+  const auto choice = read_choice(path_);
+  if (choice && choice->kept && still_kept(path_, choice->kept->epoch, done)) return in_words(*choice->kept);
   const std::int64_t all = read_config(config_path()).schedule.epochs;
-  return done < all ? fmt::format("epoch {} of {}, where it stands now", done, all) : fmt::format("epoch {}", done);
+  if (done < all) return fmt::format("epoch {} of {}, where it stands now", done, all);
+  if (!choice || !choice->decided) return fmt::format("epoch {}", done);
+  std::error_code none;
+  const char* const way = std::filesystem::exists(kept_path(), none) ? "on the way from the start to " : "";
+  return fmt::format("{}epoch {}; what to keep is not settled yet, smartmine train --resume {} does it", way, done, path_.string());
 }
 
 void RunDirectory::keep_embeddings_of(std::span<const std::int64_t> epochs) const {

@@ -17,6 +17,7 @@
 #include "smartmine/metrics/retrieval.h"
 #include "smartmine/model/embed.h"
 #include "smartmine/model/weights.h"
+#include "smartmine/run/checkpoint.h"
 #include "smartmine/run/run_data.h"
 #include "smartmine/train/cost.h"
 #include "smartmine/train/shared_run.h"
@@ -31,10 +32,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kRateStep = 5;                  // between rates that are tried
-constexpr double kShares[] = {0.25, 0.5, 0.75};  // of the way that pretrained weights may go
-constexpr double kMostCost = 0.5;                // of the training's: what short trials may come to
-constexpr std::int64_t kManyImages = 4000;       // to train on, from which dropout pays
+constexpr double kRateStep = 5;             // between rates that are tried
+constexpr double kMostCost = 0.5;           // of the training's: what short trials may come to
+constexpr std::int64_t kManyImages = 4000;  // to train on, from which dropout pays
 constexpr double kDropout = 0.2;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -52,7 +52,14 @@ HeldOutScore score_of(const EpochRecord& record) {
 /// A run in a folder that may be there already.
 RunDirectory open_or_create(const std::filesystem::path& path, const RunConfig& config) {
   std::error_code none;
-  if (std::filesystem::exists(path / "config.toml", none)) return RunDirectory::open(path);
+  if (std::filesystem::exists(path / "config.toml", none)) {
+    RunDirectory run = RunDirectory::open(path);
+    // The log is written before the checkpoint. An epoch that a kill has left without one is made again, or what is chosen would be told
+    // of weights that are not there.
+    if (const auto checkpoint = find_checkpoint(run.checkpoint_path()); !checkpoint.empty())
+      run.forget_after(read_state(checkpoint).epochs_done);
+    return run;
+  }
   std::filesystem::remove_all(path, none);  // begun, but not as far as its settings
   return RunDirectory::create(path, config);
 }
@@ -74,16 +81,14 @@ class Deadline {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// Whether the data has a validation split, which is as good as classes held out, and better: the training itself leaves it alone too.
-bool has_own_split(const RunConfig& config, const DataSplits& splits) {
-  return splits.validation && config.data.validation_classes == 0 && can_choose_on(*splits.validation);
-}
-
-/// What weights part of the way from one set to another are worth, without the whole way.
-std::vector<Interpolation> scores_between(WeightMeasure& measure, const NamedTensors& start, const NamedTensors& end) {
-  std::vector<Interpolation> shares;
-  for (const double share : kShares) shares.push_back({share, measure.score(mixed(start, end, share))});
-  return shares;
+/// Their logs tell what was tried; their weights have done their part.
+void remove_weights_of_trials(const std::filesystem::path& run) {
+  std::error_code none;
+  for (const auto& trial : std::filesystem::directory_iterator(run / "trials", none)) {
+    for (const char* folder : {"checkpoint", "checkpoint.old", "checkpoint.new", "embeddings", "report"})
+      std::filesystem::remove_all(trial.path() / folder, none);
+    for (const char* file : {"start.safetensors", "backbone.pt"}) std::filesystem::remove(trial.path() / file, none);
+  }
 }
 
 class Chooser {
@@ -147,7 +152,7 @@ class Chooser {
     // Trials open all images but these, and a bad one had better be found before them than after.
     if (const Dataset& half = evaluated_half(config_, splits); can_be_measured(half)) check_images(half, config_, ranks_.get(), shown());
     training_images_ = static_cast<std::int64_t>(splits.train.size());
-    own_split_ = has_own_split(config_, splits);
+    choice_.own_split = own_split_ = has_own_split(config_, splits);
     held_out_ = classes_to_hold_out(splits.train.classes().size());
     choice_.held_out_classes = own_split_ ? static_cast<std::int64_t>(splits.validation->classes().size()) : held_out_.classes;
     if (choice_.held_out_classes == 0) return;
@@ -376,15 +381,7 @@ class Chooser {
     if (ranks_) choice_ = parse_choice(ranks_->broadcast(to_json(choice_)));
     if (!run_.writes()) return choice_;
     write_choice(run_.path(), choice_);
-    // Their logs tell what was tried; their weights have done their part.
-    std::error_code none;
-    for (const auto& trial : std::filesystem::directory_iterator(run_.path() / "trials", none)) {
-      std::filesystem::remove_all(trial.path() / "checkpoint", none);
-      std::filesystem::remove_all(trial.path() / "embeddings", none);
-      std::filesystem::remove_all(trial.path() / "report", none);
-      std::filesystem::remove(trial.path() / "start.safetensors", none);
-      std::filesystem::remove(trial.path() / "backbone.pt", none);
-    }
+    remove_weights_of_trials(run_.path());
     return choice_;
   }
 
@@ -419,11 +416,23 @@ std::optional<Choice> made_before(const RunDirectory& run, Ranks* ranks) {
 
 }  // namespace
 
+void check_choosing(const RunConfig& config) {
+  if (config.schedule.epochs < 1)
+    throw InvalidArgument(fmt::format("epochs is {}; with choose on it must be at least 1", config.schedule.epochs));
+  if (config.data.validation_classes != 0)
+    throw InvalidArgument(fmt::format("validation-classes is {}; with choose on it must be 0, for classes are held out to choose on",
+                                      config.data.validation_classes));
+}
+
 Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
                        const std::shared_ptr<Ranks>& ranks) {
   if (ranks && !config.choosing.budget.empty())
     throw InvalidArgument(fmt::format("budget is '{}'; with several ranks it must be left out", config.choosing.budget));
-  if (const auto made = made_before(run, ranks.get())) return *made;
+  if (const auto made = made_before(run, ranks.get())) {
+    if (run.writes()) remove_weights_of_trials(run.path());  // a kill may have come before
+    return *made;
+  }
+  check_choosing(config);
   const std::shared_ptr<void> lock = run.lock();
   return Chooser(run.with_own_backbone(config.resolved(find_system(config.system.name).traits)), run, events, progress, ranks).choose();
 }
@@ -436,64 +445,6 @@ RunConfig chosen_config(const RunConfig& config, const Choice& choice) {
   chosen.schedule.rate_warmup_epochs = std::min(chosen.schedule.rate_warmup_epochs, static_cast<double>(choice.epochs));
   chosen.output.keep_start = true;  // whatever the share: a training may have to be stopped
   return chosen;
-}
-
-namespace {
-
-EpochRecord keep(const RunConfig& config, RunDirectory& run, const Choice& choice, double share, const Progress& progress) {
-  EpochRecord record = run.log().empty() ? EpochRecord{} : run.log().back();
-  Choice known = choice;
-  known.kept = {.epoch = record.epoch, .share = share, .metrics = record.metrics};
-  if (share >= 1) {
-    write_choice(run.path(), known);
-    run.forget_kept();  // of a training that was stopped, and has gone on since
-    return record;
-  }
-  NamedTensors kept = read_safetensors(run.start_path());
-  if (share > 0) kept = mixed(kept, read_safetensors(run.last_model_path()), share);
-  write_safetensors(run.kept_path(), kept,
-                    {{"backbone", std::filesystem::path(config.model.backbone).filename().string()}, {"share", fmt::format("{}", share)}});
-  const DataSplits splits = load_run_data(config);
-  const Dataset& half = evaluated_half(config, splits);
-  if (record.metrics) {
-    WeightMeasure measure(run.with_own_backbone(config.resolved()), half, progress);
-    known.kept->metrics = record.metrics = measure.metrics(kept, half.split());
-    run.save_kept_embeddings(measure.rows(), half.labels());
-  }
-  write_choice(run.path(), known);
-  return record;
-}
-
-/// The share to keep. A validation split of the data's own was held out of the training too, so what the trials said of it is measured
-/// again on the training itself, and `choice` has that then.
-double share_of_training(const RunConfig& config, const RunDirectory& run, Choice& choice, const Progress& progress) {
-  std::error_code none;
-  if (choice.careful || !config.model.pretrained() || !std::filesystem::exists(run.start_path(), none)) return choice.share;
-  const DataSplits splits = load_run_data(config);
-  if (!has_own_split(config, splits)) return choice.share;
-  const NamedTensors start = read_safetensors(run.start_path()), end = read_safetensors(run.last_model_path());
-  WeightMeasure measure(run.with_own_backbone(config.resolved()), *splits.validation, progress);
-  choice.interpolations = scores_between(measure, start, end);
-  choice.interpolations.push_back({1, measure.score(end)});
-  return share_to_keep(choice.interpolations, choice);
-}
-
-}  // namespace
-
-EpochRecord keep_chosen(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress) {
-  Choice known = choice;
-  if (choice.epochs > 0) {
-    const double share = share_of_training(config, run, known, progress);
-    return keep(config, run, known, share, progress);
-  }
-  if (const std::int64_t done = run.log().empty() ? 0 : run.log().back().epoch; done > 0)
-    known.reason =
-        fmt::format("{} epochs were trained as asked, though no training beat the weights it starts from on held-out classes", done);
-  return keep(config, run, known, 1, progress);
-}
-
-void keep_start(const RunConfig& config, RunDirectory& run, const Choice& choice, const Progress& progress) {
-  keep(config, run, choice, 0, progress);
 }
 
 }  // namespace smartmine

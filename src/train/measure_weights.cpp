@@ -65,6 +65,12 @@ HeldOutScore WeightMeasure::score(const NamedTensors& weights) {
   return {found.recall[0], found.map_at_r};
 }
 
+std::vector<Interpolation> scores_between(WeightMeasure& measure, const NamedTensors& start, const NamedTensors& end) {
+  std::vector<Interpolation> shares;
+  for (const double share : {0.25, 0.5, 0.75}) shares.push_back({share, measure.score(mixed(start, end, share))});
+  return shares;
+}
+
 RetrievalMetrics WeightMeasure::metrics(const NamedTensors& weights, const std::string& split) {
   embed(weights);
   return measure_embeddings(rows(), store_.dataset().labels(), config_.compute, split, progress_);

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
@@ -41,5 +42,8 @@ class WeightMeasure {
   DeviceImages images_;
   torch::Tensor embeddings_;
 };
+
+/// What weights a quarter, half and three quarters of the way from one set to another are worth.
+std::vector<Interpolation> scores_between(WeightMeasure& measure, const NamedTensors& start, const NamedTensors& end);
 
 }  // namespace smartmine

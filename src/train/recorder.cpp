@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "smartmine/core/error.h"
 #include "smartmine/core/output_file.h"
@@ -17,15 +15,6 @@ namespace {
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kPlan = "plan.safetensors";
-constexpr const char* kState = "state.json";
-
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw IoError(fmt::format("{}: cannot be read; the checkpoint is not complete", path.string()));
-  return text.str();
-}
 
 }  // namespace
 
@@ -116,18 +105,17 @@ void Recorder::save_checkpoint(const Epoch& epoch, Persistent& kept) const {
     if (kept.under_way->memory) kept.under_way->memory->save(writer.folder() / kMemoryFile);
   }
   const std::string text = to_json(full_state(kept));
-  OutputFile file(writer.folder() / kState);
+  OutputFile file(writer.folder() / kStateFile);
   file.write(text.data(), text.size());
   file.commit();
   writer.commit();
 }
 
 void load_checkpoint(const std::filesystem::path& folder, const Network& network, const LabelIndex& labels, Persistent& kept) {
-  const std::filesystem::path state_path = folder / kState;
-  TrainState saved;
+  const std::filesystem::path state_path = folder / kStateFile;
+  const TrainState saved = read_state(folder);
   EpochRecord record;
   try {
-    saved = parse_state(read_text(state_path));
     if (kept.kappa) kept.kappa->load(saved.kappa);
     if (saved.in_epoch) record = parse_record(saved.record);
   } catch (const InvalidArgument& error) {

@@ -12,6 +12,7 @@
 
 #include "report/made_finished_run.h"
 #include "smartmine/core/error.h"
+#include "smartmine/run/choice.h"
 
 namespace smartmine::test {
 namespace {
@@ -74,6 +75,27 @@ TEST_F(Compare, RunsThatDifferInSeedAndPlaceOnlyAreOneGroup) {
   EXPECT_NEAR(group.by_epoch.at(1).at("recall@1").mean, 0.415, 1e-12);
   EXPECT_FALSE(group.by_epoch.at(1).contains("kappa"));
   EXPECT_EQ(group.by_epoch.at(2).at("kappa").mean, 2.5);
+}
+
+TEST_F(Compare, TakesTheFiguresOfKeptWeightsOnlyAsLongAsTheRunHasThem) {
+  const auto run = make("run");
+  Choice choice;
+  choice.decided = true;
+  choice.kept = {.epoch = 2, .share = 1, .metrics = RetrievalMetrics{.split = "test", .recall_at_1 = 0.75}};
+  write_choice(run, choice);
+  Comparison comparison = compare({run});
+  EXPECT_EQ(comparison.groups[0].metrics.at("recall@1").mean, 0.75);
+  EXPECT_THAT(comparison.notes, IsEmpty());
+  choice.kept->epoch = 1;  // it has been made longer, and killed before it kept something again
+  write_choice(run, choice);
+  comparison = compare({run});
+  EXPECT_EQ(comparison.groups[0].metrics.at("recall@1").mean, 0.5);
+  const std::string how = ": what to keep is not settled yet; smartmine train --resume " + run.string() + " does it";
+  const auto not_settled = ElementsAre(run.string() + how);
+  EXPECT_THAT(comparison.notes, not_settled);
+  choice.kept.reset();
+  write_choice(run, choice);
+  EXPECT_THAT(compare({run}).notes, not_settled);
 }
 
 TEST_F(Compare, NamesWhatSetsGroupsOfOneSystemApart) {

@@ -251,6 +251,22 @@ TEST_F(Page, SaysOfWhichWeightsTheKeptEmbeddingsAre) {
   EXPECT_EQ(data({"run"}).at("runs").at(0).at("map").at("evaluated_on"), "test");
 }
 
+TEST_F(Page, OfARunMadeLongerSaysWhatIsKeptOnlyAsLongAsItIs) {
+  make_run(root_ / "run");  // four epochs
+  write_file(root_ / "run/choice.json", Json{{"summary", "words"}, {"kept", {{"epoch", 2}, {"reason", "epoch 2"}}}}.dump());
+  EXPECT_EQ(data({"run"}).at("runs").at(0).at("choice"), (Json{{"summary", "words"}})) << "these weights are gone";
+  const std::filesystem::path folder = root_ / "run/embeddings";
+  std::filesystem::copy_file(folder / "epoch-0004.npy", folder / "kept.npy");
+  write_file(root_ / "run/kept.safetensors", "weights of epoch 2");
+  const Json run = data({"run"}).at("runs").at(0);
+  EXPECT_EQ(run.at("choice").at("kept").at("epoch"), 2);
+  for (const char* part : {"map", "classes", "gallery"}) {
+    EXPECT_EQ(run.at(part).at("kept"), "epoch 2") << part;
+    EXPECT_EQ(run.at(part).at("epoch"), 2) << part;
+  }
+  EXPECT_THAT(problems_, IsEmpty());
+}
+
 TEST_F(Page, DrawsARunThatIsStillGoingAsFarAsItIs) {
   make_run(root_ / "run", {.epochs_done = 2});
   PageOptions options = quick();

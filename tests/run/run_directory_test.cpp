@@ -16,6 +16,7 @@
 
 #include "smartmine/core/error.h"
 #include "smartmine/run/checkpoint.h"
+#include "smartmine/run/choice.h"
 
 namespace smartmine {
 namespace {
@@ -142,6 +143,31 @@ TEST_F(Folder, ARunIsReadAgainAsItWasWritten) {
   EXPECT_EQ(again.log()[2].target_error, 0.6);
   again.forget_after(1);
   EXPECT_EQ(RunDirectory::open(root_ / "run").log().size(), 2U);
+}
+
+TEST_F(Folder, SaysWhichWeightsItHasAndWhetherThatIsSettled) {
+  RunConfig config;
+  config.schedule.epochs = 1;
+  RunDirectory run = RunDirectory::create(root_ / "run", config);
+  Choice choice;
+  choice.decided = true;
+  write_choice(run.path(), choice);
+  const std::string how = "; what to keep is not settled yet, smartmine train --resume " + run.path().string() + " does it";
+  run.append(some_record(0));
+  EXPECT_EQ(run.weights_in_words(), "epoch 0 of 1, where it stands now");
+  run.append(some_record(1));
+  EXPECT_EQ(run.weights_in_words(), "epoch 1" + how);
+  std::ofstream(run.kept_path()) << "written, but not yet in choice.json";
+  EXPECT_EQ(run.weights_in_words(), "on the way from the start to epoch 1" + how);
+  std::filesystem::remove(run.kept_path());
+  choice.kept = {.epoch = 1, .share = 1, .metrics = {}};
+  write_choice(run.path(), choice);
+  EXPECT_EQ(run.weights_in_words(), "epoch 1");
+  // Made longer, and killed before it kept something again.
+  config.schedule.epochs = 2;
+  run.change_config(config);
+  run.append(some_record(2));
+  EXPECT_EQ(run.weights_in_words(), "epoch 2" + how);
 }
 
 TEST_F(Folder, ADamagedLogIsRefusedWithItsLine) {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -15,84 +14,18 @@
 #include <vector>
 
 #include "smartmine/core/error.h"
-#include "smartmine/data/glyphs.h"
-#include "smartmine/model/weights.h"
-#include "smartmine/run/run_data.h"
-#include "smartmine/train/trainer.h"
-#include "train/measure_weights.h"
+#include "train/choosing.h"
 
 namespace smartmine {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 std::string bytes_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-
-/// Pictures of many classes, and weights to start from.
-class Choosing : public ::testing::Test {
- protected:
-  Choosing() {
-    static int number = 0;
-    root_ = std::filesystem::temp_directory_path() / fmt::format("smartmine-choose-{}-{}", getpid(), number++);
-    make_images(24);
-    config_.data.dataset = "folder";
-    config_.data.root = (root_ / "images").string();
-    config_.model.channels = 1;
-    config_.model.input_size = 16;
-    config_.model.embedding_dim = 8;
-    config_.schedule.epochs = 4;
-    config_.system.name = "class-batch";
-    config_.system.batch_size = 8;
-    config_.system.triplets_per_anchor = 1;
-    config_.compute.threads = 1;
-    config_.compute.device = "cpu";
-    NamedTensors trunk = make_model({.embedding_dimension = 8, .input_size = 16, .channels = 1})->state();
-    trunk.erase("embedding.weight");
-    trunk.erase("embedding.bias");
-    write_safetensors(root_ / "trunk.safetensors", trunk);
-    config_.model.weights = (root_ / "trunk.safetensors").string();
-    config_.schedule.learning_rate = 0.02;
-    config_.choosing.choose = "on";
-  }
-  ~Choosing() override { std::filesystem::remove_all(root_); }
-
-  void make_images(std::size_t classes) const {
-    std::filesystem::remove_all(root_ / "images");
-    const GlyphOptions options{.classes = classes, .images_per_class = 20, .size = 16};
-    for (std::size_t c = 0; c < classes; ++c) {
-      const auto folder = root_ / "images" / fmt::format("class{}", 10 + c);
-      std::filesystem::create_directories(folder);
-      for (std::size_t i = 0; i < 20; ++i) write_png(folder / fmt::format("{}.png", i), draw_glyph(options, c * 20 + i));
-    }
-  }
-  /// A table that divides the pictures: classes to train on, of a validation split, and the others to test with.
-  void make_table(int training, int validation) {
-    std::ofstream table(root_ / "table.csv");
-    table << "path,label,split\n";
-    for (int c = 0; c < 24; ++c)
-      for (int i = 0; i < 20; ++i)
-        table << fmt::format("{}/images/class{}/{}.png,class{},{}\n", root_.string(), 10 + c, i, 10 + c,
-                             c < training ? "train" : (c < training + validation ? "validation" : "test"));
-    config_.data.root = (root_ / "table.csv").string();
-  }
-  RunDirectory new_run(const std::string& name) const { return RunDirectory::create(root_ / name, config_.resolved()); }
-
-  /// The whole of it, as the program does it.
-  Choice train(RunDirectory& run, const Progress& progress = {}) const {
-    const Choice choice = choose_settings(config_, run, {}, progress);
-    const RunConfig chosen = chosen_config(config_, choice);
-    run.change_config(chosen);
-    Trainer(chosen, run, progress).run();
-    keep_chosen(chosen, run, choice, progress);
-    return choice;
-  }
-
-  std::filesystem::path root_;
-  RunConfig config_;
-};
 
 TEST_F(Choosing, GoesByTheValidationSplitOfTheDataWhereItHasOne) {
   make_table(10, 5);
@@ -103,38 +36,7 @@ TEST_F(Choosing, GoesByTheValidationSplitOfTheDataWhereItHasOne) {
   EXPECT_EQ(choice.held_out_classes, 5);
   EXPECT_EQ(choice.held_out_images, 100);
   EXPECT_FALSE(choice.trials.empty());
-}
-
-TEST_F(Choosing, WithAValidationSplitPicksTheShareOfTheTrainingOnItAndMeasuresOnTheTestClasses) {
-  make_table(10, 5);
-  RunDirectory run = new_run("run");
-  Choice choice;
-  choice.decided = true;
-  choice.held_out_classes = 5;
-  choice.held_out_images = 100;
-  choice.tolerance = score_tolerance(100);
-  choice.learning_rate = 0.02;
-  choice.epochs = 1;
-  choice.share = 0.5;
-  write_choice(run.path(), choice);
-  train(run);
-  const Choice known = *read_choice(run.path());
-  ASSERT_EQ(known.interpolations.size(), 4U);
-  const DataSplits splits = load_run_data(config_);
-  WeightMeasure measure(config_.resolved(), *splits.validation, {});
-  const NamedTensors start = read_safetensors(run.start_path()), last = read_safetensors(run.last_model_path());
-  for (const Interpolation& each : known.interpolations)
-    EXPECT_EQ(each.score.map_at_r, measure.score(mixed(start, last, each.share)).map_at_r) << each.share;
-  EXPECT_EQ(known.kept->share, share_to_keep(known.interpolations, choice));
-  for (const EpochRecord& record : run.log()) EXPECT_EQ(record.metrics->split, "test");
-  EXPECT_EQ(known.kept->metrics->split, "test");
-  // Again, as for a run that was killed here: the same.
-  keep_chosen(chosen_config(config_, choice), run, known);
-  EXPECT_EQ(to_json(*read_choice(run.path())), to_json(known));
-  // Where nothing of the training beats the start on these classes, the start is kept.
-  choice.start = {.recall_at_1 = 1, .map_at_r = 1};
-  keep_chosen(chosen_config(config_, choice), run, choice);
-  EXPECT_EQ(run.weights_in_words(), "those that the run starts from");
+  EXPECT_THAT(choice.reason, HasSubstr("on 5 validation classes"));
 }
 
 TEST_F(Choosing, HoldsOutTrainingClassesWhereTheValidationSplitIsTooSmall) {
@@ -153,6 +55,32 @@ TEST_F(Choosing, IsOffWhereNothingIsTrained) {
   EXPECT_EQ(config_.resolved().choosing.choose, "on");
   config_.schedule.epochs = 0;
   EXPECT_EQ(config_.resolved().choosing.choose, "off");
+}
+
+TEST_F(Choosing, RefusesWhatLeavesNothingToChoose) {
+  RunDirectory run = new_run("run");
+  config_.schedule.epochs = 0;
+  EXPECT_THAT([&] { choose_settings(config_, run); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("epochs is 0; with choose on it must be at least 1")));
+  config_.schedule.epochs = 4;
+  config_.data.validation_classes = 0.3;  // what is chosen on these classes would be measured on them
+  EXPECT_THAT([&] { choose_settings(config_, run); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("validation-classes is 0.3; with choose on it must be 0")));
+  EXPECT_FALSE(std::filesystem::exists(run.path() / "trials"));
+}
+
+TEST_F(Choosing, TakesAwayTheWeightsOfTrialsThatAKillHasLeft) {
+  RunDirectory run = new_run("run");
+  Choice choice;
+  choice.decided = true;
+  write_choice(run.path(), choice);
+  const std::filesystem::path trial = run.path() / "trials/rate-1-epochs-1";
+  std::filesystem::create_directories(trial / "checkpoint");
+  for (const char* name : {"checkpoint/model.safetensors", "start.safetensors", "log.jsonl"}) std::ofstream(trial / name) << "something";
+  choose_settings(config_, run);
+  EXPECT_FALSE(std::filesystem::exists(trial / "checkpoint"));
+  EXPECT_FALSE(std::filesystem::exists(trial / "start.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(trial / "log.jsonl"));
 }
 
 TEST_F(Choosing, TriesRatesOnHeldOutClassesAndKeepsARecord) {
@@ -185,24 +113,6 @@ TEST_F(Choosing, TriesRatesOnHeldOutClassesAndKeepsARecord) {
   EXPECT_EQ(events, 0U);
 }
 
-TEST_F(Choosing, KeepsWeightsOnTheWayFromTheStart) {
-  RunDirectory run = new_run("run");
-  Choice choice;
-  choice.decided = true;
-  choice.learning_rate = 0.02;
-  choice.epochs = 1;
-  choice.share = 0.25;
-  write_choice(run.path(), choice);
-  const Choice read = train(run);
-  EXPECT_EQ(read.share, 0.25);
-  EXPECT_EQ(run.model_path(), run.kept_path());
-  const NamedTensors start = read_safetensors(run.start_path()), last = read_safetensors(run.last_model_path()),
-                     kept = read_safetensors(run.kept_path());
-  const torch::Tensor expected = start.at("conv1.weight") + 0.25 * (last.at("conv1.weight") - start.at("conv1.weight"));
-  EXPECT_TRUE(torch::allclose(kept.at("conv1.weight"), expected, 1e-5, 1e-7));
-  EXPECT_FALSE(last.at("conv1.weight").equal(start.at("conv1.weight")));
-}
-
 TEST(ChosenConfigs, HaveWhatWasChosenAndKeepWhatWasGiven) {
   Choice choice;
   choice.learning_rate = 0.125;
@@ -220,17 +130,6 @@ TEST(ChosenConfigs, HaveWhatWasChosenAndKeepWhatWasGiven) {
   EXPECT_TRUE(chosen_config(config, choice).output.keep_start) << "for a training that has to be stopped";
   choice.dropout = 0.25;
   EXPECT_EQ(chosen_config(config, choice).model.dropout, 0.25);
-}
-
-TEST_F(Choosing, KeepsTheStartWhenTheChoiceSaysSo) {
-  RunDirectory run = new_run("run");
-  Choice choice;
-  choice.decided = true;
-  choice.epochs = 0;
-  write_choice(run.path(), choice);
-  train(run);
-  ASSERT_EQ(run.log().size(), 1U);
-  EXPECT_TRUE(std::filesystem::exists(run.model_path()));
 }
 
 TEST_F(Choosing, TriesATrainingOfFullLengthBeforeItKeepsTheStart) {
@@ -263,43 +162,6 @@ TEST_F(Choosing, TriesNothingFromAPerfectStart) {
   EXPECT_TRUE(choice.trials.empty());
   EXPECT_THAT(choice.reason, HasSubstr("nothing to gain"));
   EXPECT_EQ(epochs, std::vector<std::int64_t>{0});
-}
-
-TEST_F(Choosing, KeepsTheStartOfATrainingThatHadToBeStopped) {
-  RunDirectory run = new_run("run");
-  Choice choice;
-  choice.decided = true;
-  choice.epochs = 2;
-  choice.learning_rate = 0.02;
-  choice.share = 0.5;
-  write_choice(run.path(), choice);
-  train(run);
-  std::filesystem::remove_all(run.path() / "checkpoint");  // it may have been stopped before its first
-  keep_start(chosen_config(config_, choice), run, choice);
-  const NamedTensors kept = read_safetensors(run.model_path()), start = read_safetensors(run.start_path());
-  ASSERT_EQ(kept.size(), start.size());
-  for (const auto& [name, tensor] : start) EXPECT_TRUE(torch::equal(kept.at(name), tensor)) << name;
-  EXPECT_EQ(run.weights_in_words(), "those that the run starts from");
-  EXPECT_EQ(read_choice(run.path())->share, 0.5);  // what was chosen stays, for one that goes on
-  EXPECT_EQ(read_choice(run.path())->kept->metrics->recall_at_1, run.log().front().metrics->recall_at_1);
-}
-
-TEST_F(Choosing, ATrainingThatHadToBeStoppedOnTheWholeWayKeepsTheStartUntilItHasGoneOn) {
-  RunDirectory run = new_run("run");
-  Choice choice;
-  choice.decided = true;
-  choice.epochs = 2;
-  choice.learning_rate = 0.02;
-  choice.share = 1;
-  write_choice(run.path(), choice);
-  train(run);
-  keep_start(chosen_config(config_, choice), run, choice);
-  const NamedTensors kept = read_safetensors(run.model_path()), start = read_safetensors(run.start_path());
-  for (const auto& [name, tensor] : start) EXPECT_TRUE(torch::equal(kept.at(name), tensor)) << name;
-  EXPECT_EQ(run.weights_in_words(), "those that the run starts from");
-  keep_chosen(chosen_config(config_, choice), run, choice);
-  EXPECT_EQ(run.model_path(), run.last_model_path());
-  EXPECT_EQ(run.weights_in_words(), "epoch 2");
 }
 
 TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
@@ -366,6 +228,28 @@ TEST_F(Choosing, StoppedWithABudgetGoesOnWithTheSameEpochs) {
   EXPECT_TRUE(choice.decided);
   EXPECT_LE(most, 4);
   EXPECT_LE(choice.epochs, 4);
+}
+
+TEST_F(Choosing, AnEpochOfATrialThatNoCheckpointHasIsTrainedAgain) {
+  RunDirectory whole = new_run("whole");
+  Choice expected = choose_settings(config_, whole);
+  ASSERT_GE(expected.trials[0].epochs, 2);
+  // As it is after a kill between the log and the checkpoint of a trial's last epoch.
+  RunDirectory run = new_run("run");
+  const std::filesystem::path trial = run.path() / "trials" / expected.trials[0].name, earlier = root_ / "earlier";
+  const auto cut = [&](const Trial& of, const EpochRecord& record) {
+    if (record.epoch + 1 == of.epochs) std::filesystem::copy(trial / "checkpoint", earlier, std::filesystem::copy_options::recursive);
+    if (record.epoch == of.epochs) throw Cancelled();
+  };
+  EXPECT_THROW(choose_settings(config_, run, {.on_begin = {}, .on_epoch = cut}), Cancelled);
+  std::filesystem::remove_all(trial / "checkpoint");
+  std::filesystem::rename(earlier, trial / "checkpoint");
+  Choice again = choose_settings(config_, run);
+  for (Choice* each : {&expected, &again}) {
+    each->seconds = 0;
+    for (Trial& one : each->trials) one.seconds = 0;
+  }
+  EXPECT_EQ(to_json(again), to_json(expected));
 }
 
 TEST_F(Choosing, TellsAgainWhatWasDoneBeforeItWasStopped) {

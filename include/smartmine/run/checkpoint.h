@@ -51,4 +51,8 @@ class CheckpointWriter {
 /// Where the last good checkpoint is: `destination`, or the name it has for a moment while it is replaced; empty if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& destination);
 
+inline constexpr const char* kStateFile = "state.json";  ///< In a checkpoint.
+/// The state that a checkpoint has. Throws IoError if it is not there or damaged.
+TrainState read_state(const std::filesystem::path& checkpoint);
+
 }  // namespace smartmine

@@ -49,6 +49,7 @@ struct Choice {
   bool careful = false;  ///< There was too little to hold out, or too little time: nothing was tried.
   std::int64_t held_out_classes = 0;
   std::int64_t held_out_images = 0;
+  bool own_split = false;  ///< The classes held out are a validation split that the data brings along, and no training classes.
   HeldOutScore start;  ///< Of the weights that the run starts from.
   std::vector<Trial> trials;
   std::vector<Interpolation> interpolations;
@@ -71,6 +72,10 @@ Choice parse_choice(const std::string& text);
 /// The choice of a run; none: it has made none. Throws IoError for a damaged one.
 std::optional<Choice> read_choice(const std::filesystem::path& run);
 void write_choice(const std::filesystem::path& run, const Choice& choice);
+
+/// Whether a run that has kept weights after `epoch` still has them, now that it has trained `done` epochs: of one that was made longer
+/// the last weights are others, and those in kept.safetensors stay until new ones take their place.
+bool still_kept(const std::filesystem::path& run, std::int64_t epoch, std::int64_t done);
 
 inline constexpr std::int64_t kLeastQueries = 60;  ///< Held-out images; fewer tell nothing.
 
@@ -100,6 +105,9 @@ std::optional<double> pick_share(const std::vector<Interpolation>& shares, const
 
 /// The share to keep of a training whose shares have been measured as those of trials are, by the same rules; 0: the start.
 double share_to_keep(const std::vector<Interpolation>& shares, const Choice& choice);
+
+/// Which classes were held out: "15 held-out classes", "15 validation classes".
+std::string held_out_in_words(const Choice& choice);
 
 /// Such as "epoch 8, 75 % of the way from the start".
 std::string in_words(const KeptWeights& kept);

@@ -14,6 +14,9 @@ bool can_be_measured(const Dataset& half);
 /// Whether a validation split of the data's own is large enough to choose on. If not, `validation_classes` take its place.
 bool can_choose_on(const Dataset& split);
 
+/// Whether the data has a validation split to choose on. It is as good as classes held out, and better: the training leaves it alone too.
+bool has_own_split(const RunConfig& config, const DataSplits& splits);
+
 /// The half that a run is measured on: held-out training classes if there are any, else the test classes. A run that chooses goes by a
 /// validation split of the data's own; what comes of it is measured on the test classes, if these can be measured.
 const Dataset& evaluated_half(const RunConfig& config, const DataSplits& splits);

@@ -66,7 +66,8 @@ class RunDirectory {
   void save_kept_embeddings(const Rows& rows, std::span<const std::int64_t> labels) const;
   /// Removes the weights that are kept and their embeddings: the last epoch's are the ones to use again.
   void forget_kept() const;
-  /// Which weights `model_path` has, in words: "epoch 8, 75 % of the way from the start", "epoch 3 of 8, where it stands now".
+  /// Which weights `model_path` has, in words: "epoch 8, 75 % of the way from the start", "epoch 3 of 8, where it stands now". Between the
+  /// last epoch and what is kept of it: that this is not settled.
   std::string weights_in_words() const;
   /// Removes the embeddings of all other epochs.
   void keep_embeddings_of(std::span<const std::int64_t> epochs) const;

@@ -19,6 +19,9 @@ struct ChoiceEvents {
   std::function<void(const Trial& trial, const EpochRecord& record)> on_epoch;  ///< Of a trial; epoch 0 is the start.
 };
 
+/// Throws InvalidArgument for settings that leave nothing to choose, or nothing to choose by.
+void check_choosing(const RunConfig& config);
+
 /// Finds out on training classes that it holds out how fast to learn, and whether training helps at all. Tries a few rates for some of
 /// the epochs, and looks how much of the way from the start to the end is needed. If none of them helps, one trial is as long as the
 /// training. Every trial is a run in trials/ of `run`, so that whatever ends it, the next call goes on; once decided, choice.json has it
