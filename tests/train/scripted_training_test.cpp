@@ -95,6 +95,12 @@ TEST_F(ScriptedTraining, TakesWeightsThatPythonSavedInsideAWrapper) {
   EXPECT_THAT([&] { check_network(config_); }, ThrowsMessage<IoError>(HasSubstr("wrapped.safetensors")));
 }
 
+TEST_F(ScriptedTraining, TryingAFileTellsHowManyFeaturesItHas) {
+  EXPECT_EQ(check_network(config_), 12 * 3 * 3);
+  config_.model.backbone = "small";
+  EXPECT_EQ(check_network(config_), std::nullopt);
+}
+
 TEST_F(ScriptedTraining, PassesOfALargeNetworkOnACpuTellOftenHowFarTheyAre) {
   config_.model.input_size = 96;
   config_.model.new_layer_start = "random";
