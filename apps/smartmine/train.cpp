@@ -252,6 +252,16 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
   return choice;
 }
 
+/// Where little or nothing was learnt, a note of it for those who read no table.
+void tell_choice(const RunDirectory& run) {
+  const Choice choice = read_choice(run.path()).value();
+  const bool start = choice.kept && in_words(*choice.kept) == in_words(KeptWeights{});
+  if (choice.careful || (start && choice.epochs == 0))
+    warn("note: " + choice.reason);
+  else if (start)
+    warn("note: the training does not beat the weights it starts from on the validation classes, so these are kept");
+}
+
 /// The settings of the command line, looked at before anything is begun.
 void prepare(TrainArguments& arguments, const CLI::App& command) {
   const bool automatic = arguments.resumed == "auto";
@@ -419,6 +429,7 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
   display.finish();
   if (table) print(summary(*run, kept));
   if (table && arguments.report) print(fmt::format("  the report is {}\n", page.path().string()));
+  if (choice && speaks && !table) tell_choice(*run);
 }
 
 void train(TrainArguments& arguments, const CLI::App& command) {

@@ -9,11 +9,12 @@
 #include "program.h"
 #include "train/made_folder.h"
 
-// Training with a network from a file.
+// Training with a network from a file, and what is said of a choice to those who read no table.
 namespace smartmine::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ScriptedTrain : public ::testing::Test {
  protected:
@@ -85,6 +86,30 @@ TEST_F(ScriptedTrain, RefusesMeansAndDeviationsThatAreNotOfValuesFromZeroToOne) 
   expect_refused("--input-mean", "123,117,104", "from -1 to 1");
   expect_refused("--input-deviation", "0,0,0", "above 0 and at most 1");
   expect_refused("--input-deviation", "58,57,57", "above 0 and at most 1");
+}
+
+TEST_F(ScriptedTrain, WhoReadsNoTableIsToldThatTheStartIsKeptToo) {
+  make_image_folder(folder_ / "many", 40, 16);
+  std::vector<std::string> words = {"--data-root", folder_ / "many", "--choose", "on", "--learning-rate", "1e-9", "--epochs", "1"};
+  // Who reads the table has read it there.
+  const Outcome table = train("table", words);
+  const std::string note = "no training beats the weights it starts from on 10 held-out classes, so these are kept";
+  EXPECT_THAT(table.err, Not(HasSubstr(note)));
+  EXPECT_THAT(table.out, HasSubstr(note));
+  for (const char* flag : {"--quiet", "--json"}) {
+    words.push_back(flag);
+    const Outcome outcome = train(flag, words);
+    words.pop_back();
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("note: " + note));
+    EXPECT_EQ(outcome.out, std::string(flag) == "--quiet" ? "" : read_text(folder_ / (std::string(flag) + "/log.jsonl")));
+  }
+}
+
+TEST_F(ScriptedTrain, WhoReadsNoTableIsToldOfTheCarefulWay) {
+  const Outcome outcome = train("run", {"--choose", "on", "--epochs", "3", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("note: there are too few training classes to hold some out; a fifth of the usual rate"));
 }
 
 }  // namespace
