@@ -177,16 +177,19 @@ bool names_a_system(const std::string& path) {
   return std::any_of(settings.entries.begin(), settings.entries.end(), [](const TomlEntry& each) { return each.name == "system"; });
 }
 
-/// The settings to begin with: the program's own or, for pretrained weights, the best we know; then those given. A file that names its
-/// system is a recipe, and knows what it leaves out.
+/// Whether the settings come from a file that names its system: a recipe, which knows what it leaves out.
+bool from_recipe(const CLI::App& command) {
+  const CLI::Option& file = *command.get_parent()->get_config_ptr();
+  return file.count() > 0 && names_a_system(file.as<std::string>());
+}
+
+/// The settings to begin with: the program's own or, for pretrained weights and no recipe, the best we know; then those given.
 RunConfig settings_of(const CLI::App& command) {
   const auto given = given_settings(command);
   const auto value_of = [&](const std::string& name) {
     const auto found = std::find_if(given.begin(), given.end(), [&](const GivenSetting& each) { return each.first == name; });
     return found == given.end() ? std::string() : found->second;
   };
-  const CLI::Option& file = *command.get_parent()->get_config_ptr();
-  const bool recipe = file.count() > 0 && names_a_system(file.as<std::string>());
   const std::string weights = value_of("weights");
   std::string backbone = value_of("backbone");
   if (backbone.empty() && !weights.empty()) {
@@ -198,11 +201,11 @@ RunConfig settings_of(const CLI::App& command) {
     backbone = found;
   }
   const bool pictures = !weights.empty() && (backbone == "googlenet" || backbone == "resnet18" || backbone == "resnet50");
-  RunConfig config = !recipe && (pictures || is_backbone_file(backbone)) ? best_config() : RunConfig();
+  RunConfig config = !from_recipe(command) && (pictures || is_backbone_file(backbone)) ? best_config() : RunConfig();
   if (!pictures) {  // a file of one's own knows what it wants to see
     const NetworkOptions own;
     config.model.pooling = own.pooling;
-    config.model.new_layer_start = own.new_layer_start;  // it may have fewer features than dimensions
+    config.model.new_layer_start = own.new_layer_start;  // suit_new_layer sees to it
     config.model.input_size = config.model.image_size = config.model.evaluation_size = {};
   }
   if (!backbone.empty()) config.model.backbone = backbone;
@@ -213,6 +216,20 @@ RunConfig settings_of(const CLI::App& command) {
   if (value_of("rate-warmup-epochs").empty())
     config.schedule.rate_warmup_epochs = std::min(config.schedule.rate_warmup_epochs, static_cast<double>(config.schedule.epochs));
   return config;
+}
+
+/// The new layer of a network in a file, whose features are known only once it has been tried: as for the others, but of no more dimensions
+/// than there are features. All ranks do as the first.
+void suit_new_layer(RunConfig& config, const CLI::App& command, Ranks* ranks) {
+  const bool first = ranks == nullptr || ranks->is_first();
+  std::int64_t features = first ? check_network(config).value_or(0) : 0;
+  if (ranks != nullptr) ranks->broadcast(&features, sizeof features);
+  if (!is_backbone_file(config.model.backbone) || from_recipe(command)) return;
+  if (command.count("--embedding-dim") == 0) config.model.embedding_dim = std::min(config.model.embedding_dim, features);
+  // Components of very many features would take minutes, and gigabytes.
+  constexpr std::int64_t kMostFeatures = 8192;
+  if (command.count("--new-layer-start") == 0 && config.model.embedding_dim <= features && features <= kMostFeatures)
+    config.model.new_layer_start = "components";
 }
 
 /// Finds out on held-out classes what to train with, and says what it does.
@@ -238,6 +255,16 @@ Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& displ
   display.finish();
   if (table) print(fmt::format("\nChosen in {:.0f} s: {}.\n\n", choice.seconds, choice.reason));
   return choice;
+}
+
+/// Where little or nothing was learnt, a note of it for those who read no table.
+void tell_choice(const RunDirectory& run) {
+  const Choice choice = read_choice(run.path()).value();
+  const bool start = choice.kept && in_words(*choice.kept) == in_words(KeptWeights{});
+  if (choice.careful || (start && choice.epochs == 0))
+    warn("note: " + choice.reason);
+  else if (start)
+    warn("note: the training does not beat the weights it starts from on the validation classes, so these are kept");
 }
 
 /// The settings of the command line, looked at before anything is begun.
@@ -300,10 +327,10 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
     ranks->expect_same("settings", lines);
   }
   if (!arguments.resume) share_out(arguments.config, ranks);
+  if (!arguments.resume) suit_new_layer(arguments.config, command, ranks);
   if (ranks != nullptr && !arguments.resume) ranks->expect_same("settings", settings_of_all_ranks(arguments.config.resolved()));
   RunDirectory run = open_shared(ranks, [&] {
     if (arguments.resume) return RunDirectory::open(arguments.output);
-    check_network(arguments.config);
     if (arguments.output.empty()) arguments.output = free_run_path("runs", arguments.config.data.dataset).string();
     return RunDirectory::create(arguments.output, arguments.config.resolved());
   });
@@ -420,6 +447,7 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
   display.finish();
   if (table) print(summary(*run, kept));
   if (table && arguments.report) print(fmt::format("  the report is {}\n", page.path().string()));
+  if (choice && speaks && !table) tell_choice(*run);
 }
 
 void train(TrainArguments& arguments, const CLI::App& command) {

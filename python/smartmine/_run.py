@@ -45,10 +45,13 @@ class Run:
             self.config: Dict[str, Any] = _read_toml(file.read(), config)
         #: Records, one an epoch, as in log.jsonl.
         self.log: List[Dict[str, Any]] = []
+        #: What was tried and chosen on held-out classes, as in choice.json; None where nothing was.
+        self.choice: Optional[Dict[str, Any]] = None
         self.reload()
 
     def reload(self) -> "Run":
-        """Reads the log anew. A last line that is still being written is left out."""
+        """Reads the log and the choice anew. A last line that is still being written is left out."""
+        self.choice = _read_choice(os.path.join(self.path, "choice.json"))
         path = os.path.join(self.path, "log.jsonl")
         self.log = []
         if not os.path.isfile(path):
@@ -89,8 +92,19 @@ class Run:
         return list(names)
 
     @property
+    def _kept(self) -> Optional[Dict[str, Any]]:
+        """What choice.json says of the weights at model_path. A run that was made longer and has not ended no longer has the epoch it kept,
+        unless that is in a file of its own."""
+        kept = (self.choice or {}).get("kept")
+        done = self.log[-1]["epoch"] if self.log else 0
+        return kept if kept and (kept["epoch"] == done or os.path.isfile(os.path.join(self.path, "kept.safetensors"))) else None
+
+    @property
     def metrics(self) -> Dict[str, float]:
-        """The metrics of the last epoch that was measured, by the names of `smartmine eval`; empty before the first."""
+        """The metrics of the weights that the run keeps, those at model_path, by the names of `smartmine eval`; empty if they have not been
+        measured. While it trains, and without a choice, of the last epoch that was measured."""
+        if self._kept:
+            return dict(self._kept["metrics"])
         for record in reversed(self.log):
             if record.get("metrics"):
                 return dict(record["metrics"])
@@ -136,7 +150,18 @@ class Run:
     def __repr__(self) -> str:
         best = self.metrics.get("recall@1")
         told = "" if best is None else f", recall@1 {100 * best:.1f} %"
+        told += f", kept: {self._kept['reason']}" if self._kept else ""
         return f"smartmine.Run({self.path!r}): {max(0, len(self.log) - 1)} epochs{told}"
+
+
+def _read_choice(path: str) -> Optional[Dict[str, Any]]:
+    if not os.path.isfile(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        try:
+            return dict(json.load(file))
+        except (ValueError, TypeError) as error:
+            raise IoError(f"{path}: not JSON of a choice: {error}") from None
 
 
 def _find(record: Dict[str, Any], name: str) -> Optional[float]:

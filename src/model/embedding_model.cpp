@@ -87,11 +87,8 @@ namespace {
 
 /// Mean and deviation of the input: those given, or ImageNet's.
 std::pair<std::array<double, 3>, std::array<double, 3>> normalisation(const ModelOptions& options) {
-  const auto mean = options.input_mean.empty() ? kImageNetMean : parse_channels("input-mean", options.input_mean);
-  const auto deviation = options.input_deviation.empty() ? kImageNetDeviation : parse_channels("input-deviation", options.input_deviation);
-  if (std::any_of(deviation.begin(), deviation.end(), [](double value) { return !(value > 0); }))
-    throw InvalidArgument(fmt::format("input_deviation is '{}'; it must be above 0", options.input_deviation));
-  return {mean, deviation};
+  return {options.input_mean.empty() ? kImageNetMean : parse_mean("input-mean", options.input_mean),
+          options.input_deviation.empty() ? kImageNetDeviation : parse_deviation("input_deviation", options.input_deviation)};
 }
 
 std::shared_ptr<Backbone> make_backbone(const ModelOptions& options, Pooling pooling) {

@@ -126,6 +126,7 @@ void ScriptedNetwork::try_out() {
   eval();  // running averages stay
   Random random(1, kTrialStream);
   torch::Tensor features;
+  bool differ = false;
   for (const std::int64_t count : {3, 2}) {
     torch::Tensor images = torch::empty({count, input_.channels, input_.size, input_.size});
     fill_normal(images, 1, random);
@@ -138,11 +139,12 @@ void ScriptedNetwork::try_out() {
           fmt::format("{}: gives values that are not finite of images of noise; check its weights, --input-mean and "
                       "--input-deviation",
                       options_.path));
+    differ = differ || (features != features[0]).any().item<bool>();
   }
   feature_dimension_ = features.size(1);
   torch::Tensor towards = torch::empty({features.size(0), features.size(1)});
   fill_normal(towards, 1, random);
-  bool reached = features.requires_grad();
+  bool reached = features.requires_grad(), moved = false;
   if (reached) {
     try {
       (features * towards.to(options_.device)).sum().backward();
@@ -152,12 +154,19 @@ void ScriptedNetwork::try_out() {
     reached = false;
     for (torch::Tensor& parameter : parameters()) {
       reached = reached || parameter.grad().defined();
+      moved = moved || (parameter.grad().defined() && (parameter.grad() != 0).any().item<bool>());
       parameter.mutable_grad() = torch::Tensor();
     }
   }
   if (!reached)
     throw IoError(
         fmt::format("{}: does not train: no gradient reaches its parameters; its code must not detach them or use no_grad", options_.path));
+  if (!moved)
+    throw IoError(
+        fmt::format("{}: does not train: the gradients of all its parameters are 0; what it gives must depend on them", options_.path));
+  if (!differ)
+    throw IoError(
+        fmt::format("{}: gives the same vector of all images, here of noise; what it gives must depend on the image", options_.path));
   train();
 }
 

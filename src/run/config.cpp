@@ -79,8 +79,8 @@ void NetworkOptions::validate() const {
   if (!traits->takes_mean && !(input_mean.empty() && input_deviation.empty()))
     throw InvalidArgument(fmt::format("input-mean is '{}', input-deviation '{}'; {} has its own, so they must be empty", input_mean,
                                       input_deviation, traits->name));
-  if (!input_mean.empty()) parse_channels("input-mean", input_mean);
-  if (!input_deviation.empty()) parse_channels("input-deviation", input_deviation);
+  if (!input_mean.empty()) parse_mean("input-mean", input_mean);
+  if (!input_deviation.empty()) parse_deviation("input-deviation", input_deviation);
   const auto in_range = [&](const char* name, const std::optional<std::int64_t>& size, std::int64_t low, std::int64_t high) {
     if (size && (*size < low || *size > high))
       throw InvalidArgument(fmt::format("{} is {}; for {} it must be a whole number from {} to {}", name, *size, traits->name, low, high));

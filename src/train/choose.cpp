@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -23,6 +21,7 @@
 #include "smartmine/train/shared_run.h"
 #include "smartmine/train/system.h"
 #include "smartmine/train/trainer.h"
+#include "train/deadline.h"
 #include "train/epoch.h"
 #include "train/loaded_data.h"
 #include "train/measure_weights.h"
@@ -30,20 +29,12 @@
 namespace smartmine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Deadline::Clock;
 
 constexpr double kRateStep = 5;             // between rates that are tried
 constexpr double kMostCost = 0.5;           // of the training's: what short trials may come to
 constexpr std::int64_t kManyImages = 4000;  // to train on, from which dropout pays
 constexpr double kDropout = 0.2;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-std::string time_in_words(double seconds) {
-  constexpr double kMinute = 60, kHour = 3600, kMany = 2;
-  if (seconds >= kMany * kHour) return fmt::format("{:.0f} hours", seconds / kHour);
-  return seconds >= kMany * kMinute ? fmt::format("{:.0f} minutes", seconds / kMinute) : fmt::format("{:.0f} s", std::ceil(seconds));
-}
 
 HeldOutScore score_of(const EpochRecord& record) {
   return record.metrics ? HeldOutScore{record.metrics->recall_at_1, record.metrics->map_at_r} : HeldOutScore{};
@@ -66,20 +57,6 @@ RunDirectory open_or_create(const std::filesystem::path& path, const RunConfig& 
 
 /// Ends a trial whose start has turned out to be as good as perfect.
 struct NothingToGain {};
-
-/// Ends the work when time is up, beside what the caller's progress says.
-class Deadline {
- public:
-  explicit Deadline(double seconds) : seconds_(seconds) {}
-  bool passed() const { return seconds_ > 0 && seconds_since(begin_) > seconds_; }
-  Progress watching(const Progress& progress) {
-    return [this, progress](const ProgressEvent& event) { return !passed() && (!progress || progress(event)); };
-  }
-
- private:
-  double seconds_;
-  Clock::time_point begin_ = Clock::now();
-};
 
 /// Their logs tell what was tried; their weights have done their part.
 void remove_weights_of_trials(const std::filesystem::path& run) {
@@ -203,17 +180,34 @@ class Chooser {
   /// training has its say. A budget has no time for it.
   void try_whole_training() {
     const auto as_long = [&](const Trial& trial) { return trial.learning_rate == first_rate() && trial.epochs >= epochs_; };
-    if (config_.choosing.budget_seconds() > 0 || std::any_of(choice_.trials.begin(), choice_.trials.end(), as_long)) return;
+    if (budget() > 0 || std::any_of(choice_.trials.begin(), choice_.trials.end(), as_long)) return;
     try_rate(first_rate(), epochs_);
   }
 
   void try_rate(double rate, std::int64_t epochs) {
-    if (!can_be_beaten(choice_)) return;
+    if (!can_be_beaten(choice_) || !has_time_for(epochs)) return;
     Trial trial = run_trial(rate, epochs, progress_);
     if (!can_be_beaten(choice_)) return;  // as its start has told
     if (pretrained() && trial.done == trial.epochs && run_.writes()) trial.shares = measure_shares(trial);
     choice_.trials.push_back(std::move(trial));
     if (ranks_) choice_ = parse_choice(ranks_->broadcast(to_json(choice_)));
+  }
+
+  double budget() const { return config_.choosing.budget_seconds(); }
+  /// Of the budget, for trials and the epochs of the training: without its start, and without measuring what is kept, which takes as long.
+  double seconds_left() const { return budget() - before_ - seconds_since(begin_) - start_seconds_ * (pretrained() ? 2 : 1); }
+  /// Of the training, as far as trials tell: a first epoch may have been quicker than those after it.
+  double seconds_an_epoch() const {
+    double seconds = 0;
+    for (const Trial& trial : choice_.trials) seconds += trial.seconds;
+    return std::max({epoch_seconds_, spent() > 0 ? seconds / spent() : 0, 1e-3});
+  }
+
+  /// Whether the budget has time for a trial besides the training: always for the first one.
+  bool has_time_for(std::int64_t epochs) const {
+    if (budget() == 0 || choice_.trials.empty()) return true;
+    const auto trial = static_cast<double>(epochs) * cost(), training = static_cast<double>(epochs_);
+    return spent() + trial <= kMostCost * training || (trial + training) * seconds_an_epoch() <= seconds_left();
   }
 
   Trial run_trial(double rate, std::int64_t epochs, const Progress& progress) {
@@ -254,6 +248,7 @@ class Chooser {
       return trial;
     } catch (const TrainingStopped& error) {
       trial.stopped = error.what();  // this rate is no candidate
+      trial.stopped.resize(std::min(trial.stopped.find("; the last checkpoint"), trial.stopped.size()));  // nobody will go on with it
     } catch (const Cancelled&) {
       folder.remove_if_unused();
       throw;
@@ -280,25 +275,30 @@ class Chooser {
 
   /// Whether a pass of a few images tells already that the budget is too short. An epoch would take half of it to tell.
   bool is_hopeless() {
-    const double budget = config_.choosing.budget_seconds();
-    if (budget == 0) return false;
-    cost_ = cpu_cost(config_);
-    return cost_ && cost_->epoch_seconds > budget;
+    if (budget() > 0) cost_ = cpu_cost(config_);
+    return cost_ && cost_->epoch_seconds > budget();
   }
 
   /// Sets the epochs that the budget has time for, if there is one; false: not even one.
   bool fit_into_budget() {
-    const double budget = config_.choosing.budget_seconds();
-    if (budget == 0) return true;
-    Deadline deadline(budget / 2);
+    if (budget() == 0) return true;
+    Deadline deadline(budget() / 2);
     Trial probe;
-    try {
-      probe = run_trial(config_.schedule.learning_rate.value(), 1, deadline.watching(progress_));
-    } catch (const Cancelled&) {
-      if (!deadline.passed()) throw;
-      return false;
+    // An epoch that a guard stops does not tell how long one takes; at a lower rate it may.
+    for (const double rate : {first_rate(), first_rate() / kRateStep}) {
+      const Clock::time_point begin = Clock::now();
+      try {
+        probe = run_trial(rate, 1, deadline.watching(progress_));
+      } catch (const Cancelled&) {
+        if (!deadline.passed()) throw;
+        return false;
+      }
+      start_seconds_ = std::max(0.0, seconds_since(begin) - epoch_seconds_ * cost());
+      if (probe.stopped.empty()) break;
     }
-    const double left = budget - std::max(seconds_since(begin_), probe.seconds);
+    stopped_ = probe.stopped;
+    if (!stopped_.empty()) return false;
+    const double left = std::min(seconds_left(), budget() - probe.seconds);
     epochs_ = std::min(config_.choosing.most_epochs, static_cast<std::int64_t>(left / ((1 + kMostCost) * std::max(epoch_seconds_, 1e-3))));
     return epochs_ > 0;
   }
@@ -313,21 +313,15 @@ class Chooser {
 
   /// Nothing is chosen yet; what the budget gave is kept for one that goes on.
   void write_plan() const {
-    if (config_.choosing.budget_seconds() == 0 || !run_.writes()) return;
+    if (budget() == 0 || !run_.writes()) return;
     Choice plan;
     plan.epochs = epochs_;
     write_choice(run_.path(), plan);
   }
 
-  /// Takes epochs away for which the trials have left no time: a first epoch may have been quicker than those after it.
+  /// Takes epochs away for which the trials have left no time.
   void keep_to_budget() {
-    const double budget = config_.choosing.budget_seconds();
-    if (budget == 0) return;
-    double seconds = 0;
-    for (const Trial& trial : choice_.trials) seconds += trial.seconds;
-    const double each = std::max({epoch_seconds_, seconds / std::max(spent(), 0.1), 1e-3});
-    const double left = budget - before_ - seconds_since(begin_);
-    epochs_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(left / each), 1, epochs_);
+    if (budget() > 0) epochs_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(seconds_left() / seconds_an_epoch()), 1, epochs_);
   }
 
   /// What weights part of the way from the start to the end of a trial are worth.
@@ -367,7 +361,12 @@ class Chooser {
     choice_.careful = true;
     choice_.epochs = 0;
     choice_.reason = "the budget is too short for one epoch";
-    if (cost_) choice_.reason += fmt::format(" ({} or so)", time_in_words(cost_->epoch_seconds));
+    if (!stopped_.empty())
+      choice_.reason = fmt::format("an epoch at a rate of {:g} was given up, and at a fifth of it: {}", first_rate(), stopped_);
+    else if (cost_ && cost_->epoch_seconds <= budget())
+      choice_.reason += " and what comes before and after it";
+    else if (cost_)
+      choice_.reason += fmt::format(" ({} or so)", time_in_words(cost_->epoch_seconds));
     choice_.reason += ", so the weights it starts from are kept";
     // A network is only there once its new layer is, and worth something once it is measured.
     if (cost_ && cost_->start_seconds >= kWorthAWord)
@@ -397,6 +396,8 @@ class Chooser {
   std::int64_t epochs_ = 0;
   std::optional<CpuCost> cost_;  // on a CPU, with a budget
   double epoch_seconds_ = 0;     // of the training, as far as a trial tells
+  double start_seconds_ = 0;     // before its first epoch
+  std::string stopped_;          // why there is no such trial
   Clock::time_point begin_ = Clock::now();
   double before_ = 0;           // seconds of epochs of trials that were done before that
   std::set<std::string> told_;  // trials whose epochs have been told since

@@ -168,11 +168,12 @@ Network::Network(const RunConfig& config, Ranks* with)
         fmt::format("evaluation-size is {}; it must be at most image-size, here {}", *config.model.evaluation_size, side));
 }
 
-void check_network(const RunConfig& config) {
-  if (!is_backbone_file(config.model.backbone) && config.model.weights.empty()) return;
+std::optional<std::int64_t> check_network(const RunConfig& config) {
+  if (!is_backbone_file(config.model.backbone) && config.model.weights.empty()) return std::nullopt;
   RunConfig alone = config.resolved();
   alone.compute.shards = 1;
   const Network tried(alone);
+  return tried.model->backbone().feature_dimension();
 }
 
 ImageStoreOptions Network::store_options(const RunConfig& config) const {

@@ -144,6 +144,9 @@ TEST_F(Scripted, WhatDoesNotTrainOrFitIsRefusedInOneLine) {
   expect_refused(made("  return torch.matmul(x.mean([2, 3]), self.weight.t().detach())\n"),
                  "does not train: no gradient reaches its parameters");
   expect_refused(made("  return x.mean([2, 3])\n"), "does not train: no gradient reaches its parameters");
+  expect_refused(made("  return torch.ones([x.size(0), 6]) + self.weight.sum() * 0\n"),
+                 "does not train: the gradients of all its parameters are 0");
+  expect_refused(made("  return torch.matmul(torch.ones([x.size(0), 3]), self.weight.t())\n"), "gives the same vector of all images");
   torch::jit::Module bare("Net");
   expect_refused(saved(bare, "  return x.mean([2, 3])\n"), "has no parameters");
   expect_refused(made("  return x * self.weight.sum()\n"), "gives [3, 3, 16, 16] of 3 images; it must give [3, D]");
@@ -162,6 +165,10 @@ TEST_F(Scripted, WhatDoesNotTrainOrFitIsRefusedInOneLine) {
               ThrowsMessage<InvalidArgument>(HasSubstr("input-mean is '0.5,0.5'; it must be a number, or three")));
   EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .input_deviation = "0"}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("input_deviation is '0'; it must be above 0")));
+  EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .input_deviation = "58.4"}); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("input_deviation is '58.4'; it must be above 0 and at most 1")));
+  EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .input_mean = "123,117,104"}); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("input-mean is '123,117,104'; it must be from -1 to 1")));
   EXPECT_THAT([&] { make_model({.backbone = made(kMeans), .pooling = "max"}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("pooling is 'max'")));
 }

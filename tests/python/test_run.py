@@ -40,6 +40,41 @@ def test_a_line_still_being_written_is_left_out(run):
     assert len(found.reload()) == 4
 
 
+def keep(run, epoch, share, metrics, weights=True):
+    """What `train` writes of the weights it keeps."""
+    kept = {"epoch": epoch, "share": share, "reason": f"epoch {epoch}", "evaluated_on": "test", "metrics": metrics}
+    (run / "choice.json").write_text(json.dumps({"summary": "why", "decided": True, "kept": kept}))
+    if weights:
+        (run / "kept.safetensors").write_bytes(b"")
+
+
+def test_metrics_are_those_of_the_weights_that_are_kept(run):
+    keep(run, epoch=2, share=0.75, metrics={"recall@1": 0.8, "map@r": 0.5})
+    found = smartmine.Run(run)
+    assert found.model_path.endswith("kept.safetensors")
+    assert found.metrics == {"recall@1": 0.8, "map@r": 0.5} and "80.0 %, kept: epoch 2" in repr(found)
+    assert found.choice["summary"] == "why" and found["recall@1"].tolist()[-1] == 0.7  # the log is as it was
+    keep(run, epoch=2, share=0.75, metrics={})  # they are kept, but not measured yet
+    assert found.reload().metrics == {} and "recall" not in repr(found)
+
+
+def test_what_a_run_kept_before_it_was_made_longer_does_not_count(run):
+    keep(run, epoch=1, share=1, metrics={"recall@1": 0.8}, weights=False)
+    found = smartmine.Run(run)
+    assert found.metrics == {"recall@1": 0.7, "map@r": 0.4} and "70.0 %" in repr(found) and ", kept" not in repr(found)
+    keep(run, epoch=1, share=0.5, metrics={"recall@1": 0.8})  # these weights are still there, and used
+    assert found.reload().metrics == {"recall@1": 0.8}
+
+
+def test_without_a_choice_or_before_its_end_the_last_epoch_counts(run):
+    assert smartmine.Run(run).choice is None
+    (run / "choice.json").write_text(json.dumps({"summary": "why", "decided": True}))
+    assert smartmine.Run(run).metrics["recall@1"] == 0.7
+    (run / "choice.json").write_text("nonsense")
+    with pytest.raises(smartmine.IoError, match="choice.json: not JSON of a choice"):
+        smartmine.Run(run)
+
+
 def test_what_is_no_run_or_damaged_is_refused(run, tmp_path):
     with pytest.raises(smartmine.IoError, match="no such run"):
         smartmine.Run(tmp_path / "nowhere")

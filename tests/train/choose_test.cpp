@@ -6,10 +6,13 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,7 +22,9 @@
 namespace smartmine {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 std::string bytes_of(const std::filesystem::path& path) {
@@ -184,6 +189,7 @@ TEST_F(Choosing, IsCarefulWithFewClassesOrLittleTime) {
   EXPECT_EQ(little.epochs, 0);
   EXPECT_THAT(little.reason, HasSubstr("the budget is too short"));
   EXPECT_THAT(little.reason, HasSubstr(" s or so)"));  // as a few images told
+  EXPECT_THAT(little.reason, Not(HasSubstr("(1 s or so)"))) << "less than that";
   EXPECT_FALSE(std::filesystem::exists(quick.path() / "trials")) << "no epoch had to be tried to know it";
 }
 
@@ -208,6 +214,39 @@ TEST_F(Choosing, ABudgetComesToNoMoreEpochsThanItMay) {
   EXPECT_LE(choose_settings(config_, run, {.on_begin = {}, .on_epoch = longest}).epochs, 2);
   EXPECT_GE(most, 1);
   EXPECT_LE(most, 2);
+}
+
+TEST_F(Choosing, ABudgetTriesNoRatesThatItHasNoTimeFor) {
+  config_.model.weights.clear();
+  config_.schedule.learning_rate = 1e-9;  // nothing is learnt, so no rate is better than another
+  config_.choosing.budget = "1h";
+  config_.choosing.most_epochs = 1;
+  RunDirectory patient = new_run("patient");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_GE(choose_settings(config_, patient).trials.size(), 3U);
+  const double start = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 3;  // of a trial, and more
+  // An epoch of a trial now takes a time beside which its start is short, one of the training, of twice as many images, twice that: a
+  // second trial fits in, a third does not.
+  const double epoch = std::max(0.4, 3 * start);
+  config_.choosing.budget = fmt::format("{}s", 5 * epoch);
+  RunDirectory hasty = new_run("hasty");
+  const auto slowly = [&](const ProgressEvent& event) {
+    if (event.stage.starts_with("epoch ") && event.done == event.total) std::this_thread::sleep_for(std::chrono::duration<double>(epoch));
+    return true;
+  };
+  EXPECT_LE(choose_settings(config_, hasty, {}, slowly).trials.size(), 2U);
+}
+
+TEST_F(Choosing, ABudgetWhoseFirstEpochHadToBeStoppedIsNotPlannedByIt) {
+  config_.schedule.learning_rate = 1e30;
+  config_.choosing.budget = "1h";
+  RunDirectory run = new_run("run");
+  const Choice choice = choose_settings(config_, run);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_THAT(choice.reason, AllOf(HasSubstr("an epoch at a rate of 1e+30 was given up"), HasSubstr("the weights it starts from are kept"),
+                                   Not(HasSubstr("checkpoint"))));
+  for (const auto& trial : std::filesystem::directory_iterator(run.path() / "trials"))
+    EXPECT_THAT(trial.path().filename().string(), ::testing::EndsWith("-epochs-1"));
 }
 
 TEST_F(Choosing, StoppedWithABudgetGoesOnWithTheSameEpochs) {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
@@ -94,6 +95,12 @@ TEST_F(ScriptedTraining, TakesWeightsThatPythonSavedInsideAWrapper) {
   EXPECT_THAT([&] { check_network(config_); }, ThrowsMessage<IoError>(HasSubstr("wrapped.safetensors")));
 }
 
+TEST_F(ScriptedTraining, TryingAFileTellsHowManyFeaturesItHas) {
+  EXPECT_EQ(check_network(config_), 12 * 3 * 3);
+  config_.model.backbone = "small";
+  EXPECT_EQ(check_network(config_), std::nullopt);
+}
+
 TEST_F(ScriptedTraining, PassesOfALargeNetworkOnACpuTellOftenHowFarTheyAre) {
   config_.model.input_size = 96;
   config_.model.new_layer_start = "random";
@@ -153,6 +160,17 @@ TEST_F(ScriptedTraining, SettingsThatDoNotSuitABackboneAreNamed) {
   EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "net.pt", c.model.input_mean = "0.5", c.model.input_deviation = "0.2,0.2,0.3"; }),
             "accepted");
   EXPECT_THAT(message([](RunConfig& c) { c.model.backbone = "net.pt", c.model.input_mean = "half"; }), HasSubstr("input-mean is 'half'"));
+  EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "net.pt", c.model.input_mean = "-1,0,1", c.model.input_deviation = "1"; }),
+            "accepted");
+  EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "net.pt", c.model.input_mean = "123,117,104"; }),
+            "input-mean is '123,117,104'; it must be from -1 to 1, for values of images are from 0 to 1: divide those for 0 to 255 by 255");
+  EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "net.pt", c.model.input_mean = "0.5,-1.01,0"; }).substr(0, 36),
+            "input-mean is '0.5,-1.01,0'; it must");
+  for (const char* deviation : {"0,0,0", "-0.2", "0.2,0.2,0", "58.4,57.1,57.4"})
+    EXPECT_EQ(message([&](RunConfig& c) { c.model.backbone = "resnet18", c.model.input_deviation = deviation; }),
+              fmt::format("input-deviation is '{}'; it must be above 0 and at most 1, for values of images are from 0 to 1: divide those "
+                          "for 0 to 255 by 255",
+                          deviation));
   EXPECT_THAT(message([](RunConfig& c) { c.model.input_mean = "0.5"; }), HasSubstr("small has its own, so they must be empty"));
   EXPECT_EQ(message([](RunConfig& c) { c.model.batch_norm = "frozen"; }), "batch-norm is 'frozen'; with small it must be left at auto");
   EXPECT_EQ(message([](RunConfig& c) { c.model.backbone = "resnet18", c.model.batch_norm = "on"; }),

@@ -52,5 +52,9 @@ inline const BackboneTraits* known_backbone(std::string_view backbone) {
 
 /// "0.485,0.456,0.406", or one number for all channels. Throws InvalidArgument naming `field`, the text and what it must be.
 std::array<double, 3> parse_channels(const char* field, const std::string& text);
+/// The same for what is taken off values of images, which are from 0 to 1, and what they are divided by then. Throw for values that must be
+/// meant for 0 to 255, too.
+std::array<double, 3> parse_mean(const char* field, const std::string& text);
+std::array<double, 3> parse_deviation(const char* field, const std::string& text);
 
 }  // namespace smartmine

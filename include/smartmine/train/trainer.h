@@ -25,8 +25,9 @@ class TrainingStopped : public Error {
   using Error::Error;
 };
 
-/// Tries the network of these settings out, before anything is begun with it, if it is a TorchScript file. Throws as Trainer's constructor.
-void check_network(const RunConfig& config);
+/// Tries the network of these settings out, before anything is begun with it, if it is a TorchScript file or has weights of a file, and
+/// returns how many features it makes of an image; none: not tried. Throws as Trainer's constructor.
+std::optional<std::int64_t> check_network(const RunConfig& config);
 
 /// What there is to train on.
 struct TrainingData {
