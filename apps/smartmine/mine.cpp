@@ -207,6 +207,19 @@ NeighborRun given_neighbors(const MineArguments& arguments, Inputs& inputs, std:
   return run;
 }
 
+// For batches that are drawn: of lists nobody looks at.
+NeighborRun no_neighbors(const MineArguments& arguments, const Rows& rows) {
+  NeighborRun run;
+  run.lists = NeighborLists(rows.size(), 0);
+  run.dimension = rows.dimension();
+  run.start = "none";
+  run.threads = resolve_threads(arguments.neighbors.options.threads);
+  run.stats.index = "none";
+  run.stats.kernel = "none";
+  run.stats.unit_norm = about(arguments.embeddings, [&] { return check_rows(rows, run.threads); }).unit_norm;
+  return run;
+}
+
 SmartMinerOptions miner_options(const MineArguments& arguments, std::size_t list_length) {
   constexpr std::size_t kLongestByDefault = 16;
   SmartMinerOptions options = arguments.miner;
@@ -244,7 +257,9 @@ void run_batches(const MineArguments& arguments, Inputs& inputs) {
   ProgressDisplay display(arguments.quiet || arguments.json);
   std::string misfit;
   MiningRun lists;
+  const bool drawn = arguments.batches.options.near_share == 0 && arguments.neighbors.graph.empty();
   lists.neighbors = inputs.lists ? given_neighbors(arguments, inputs, misfit)
+                    : drawn      ? no_neighbors(arguments, *inputs.rows())
                                  : find_neighbors(arguments.neighbors, *inputs.rows(), arguments.embeddings, display.callback());
   BatchBuilderOptions options = arguments.batches.options;
   options.duplicate_distance = arguments.miner.duplicate_distance;

@@ -31,6 +31,8 @@ std::string row(std::string_view name, const std::string& value) { return fmt::f
 
 nlohmann::ordered_json lists_json(const MiningRun& run) {
   nlohmann::ordered_json json = to_json(run.neighbors);
+  if (run.neighbors.stats.index == "none")
+    for (const char* name : {"recall", "recall_target", "recall_reached"}) json[name] = nullptr;  // of no lists
   if (!run.given_lists()) return json;
   for (const char* name : {"recall", "recall_target", "recall_reached"}) json[name] = nullptr;  // nobody measured, or knows
   if (run.neighbors.dimension == 0)
@@ -39,6 +41,7 @@ nlohmann::ordered_json lists_json(const MiningRun& run) {
 }
 
 std::string lists_table(const MiningRun& run) {
+  if (run.neighbors.stats.index == "none") return row("points", std::to_string(run.neighbors.lists.size()));
   if (!run.given_lists()) return to_table(run.neighbors);
   return row("points", std::to_string(run.neighbors.lists.size())) +
          row("neighbours of each", fmt::format("{}, read from files", run.neighbors.lists.neighbors()));

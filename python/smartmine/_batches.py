@@ -65,9 +65,15 @@ class BatchBuilder:
         seed: Optional[int] = None,
         progress: ProgressLike = None,
     ) -> Batches:
-        """Batches of all rows of `x`. `lists`: ids and squared distances of neighbours computed elsewhere; `x` may be None then."""
+        """Batches of all rows of `x`. `lists`: ids and squared distances of neighbours computed elsewhere; `x` may be None then.
+
+        So it may with a `near_share` of 0: no lists are computed, for nobody looks at them.
+        """
         seed = (self._seed + self.epoch) % 2**64 if seed is None else _numbers.seed(seed)
         rows = None if x is None else matrix(x)
+        if lists is None and self._near_share == 0:  # nobody looks at lists then: none are computed
+            count = len(class_labels(labels)) if rows is None else len(rows)
+            lists = np.roll(np.arange(count), -1)[:, None], np.ones((count, 1), np.float32)
         if lists is not None:
             found = given_lists(lists)
             if x is not None and len(found.ids) != len(x):

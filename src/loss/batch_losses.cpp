@@ -11,15 +11,20 @@
 namespace smartmine {
 namespace {
 
-/// Which rows share a class; a row is no positive of itself.
+/// Which rows share a class; a row is no positive of itself, nor of another of the same item.
 struct Relations {
   torch::Tensor positive, negative;  // bool [N, N]
 };
 
-Relations relations(const torch::Tensor& labels) {
+Relations relations(const torch::Tensor& labels, const torch::Tensor& items = {}) {
   const torch::Tensor same = labels.unsqueeze(0) == labels.unsqueeze(1);
   const torch::Tensor self = torch::eye(labels.size(0), labels.options()).to(torch::kBool);
-  return {.positive = same.logical_and(self.logical_not()), .negative = same.logical_not()};
+  torch::Tensor positive = same.logical_and(self.logical_not());
+  if (items.defined()) {
+    check_same_shape(labels, items, "items");
+    positive = positive.logical_and(items.unsqueeze(0) != items.unsqueeze(1));
+  }
+  return {.positive = positive, .negative = same.logical_not()};
 }
 
 /// `values` where `kept`, zero elsewhere.
@@ -31,11 +36,12 @@ torch::Tensor masked(const torch::Tensor& values, const torch::Tensor& kept) {
 
 void SemihardLossOptions::validate() const { check_option(margin >= 0 && margin <= 1e6, "margin", margin, "from 0 to 1e6"); }
 
-BatchLoss semihard_loss(const torch::Tensor& embeddings, const torch::Tensor& labels, const SemihardLossOptions& options) {
+BatchLoss semihard_loss(const torch::Tensor& embeddings, const torch::Tensor& labels, const SemihardLossOptions& options,
+                        const torch::Tensor& items) {
   options.validate();
   check_labels(embeddings, labels);
   const std::int64_t size = embeddings.size(0);
-  const Relations related = relations(labels);
+  const Relations related = relations(labels, items);
   const torch::Tensor distances = distance_matrix(embeddings).square();
   torch::Tensor chosen;  // [anchor, positive]: the negative
   {
@@ -109,11 +115,7 @@ BatchLoss multisimilarity_loss(const torch::Tensor& embeddings, const torch::Ten
   options.validate();
   check_labels(embeddings, labels);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  Relations related = relations(labels);
-  if (items.defined()) {
-    check_same_shape(labels, items, "items");
-    related.positive = related.positive.logical_and(items.unsqueeze(0) != items.unsqueeze(1));
-  }
+  Relations related = relations(labels, items);
   torch::Tensor similar = 1 - distance_matrix(embeddings).square() / 2;
   if (references.rows.defined()) add_references(embeddings, labels, items, references, related, similar);
   torch::Tensor positive, negative;  // the pairs that count; a row has both or neither

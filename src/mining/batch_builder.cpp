@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
-#include <numeric>
 #include <span>
+#include <utility>
 
+#include "mining/batch_groups.h"
 #include "mining/class_graph.h"
+#include "mining/prepared_batches.h"
 #include "smartmine/core/error.h"
 #include "smartmine/core/parallel.h"
 #include "smartmine/core/random.h"
@@ -17,191 +18,25 @@
 namespace smartmine {
 namespace {
 
-enum Purpose : std::uint64_t { kGroups = 0x6261, kOrder, kDraw };
-constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-
-bool is_copy(float distance, double duplicate_distance) { return !(distance > 0) || static_cast<double>(distance) < duplicate_distance; }
-
-/// Of every point the lowest id among its copies of the same class; empty: no point has a copy. Copies of a copy are copies, be it of
-/// another class: a short list may be full of those.
-std::vector<std::uint32_t> find_copies(const NeighborLists& lists, const LabelIndex& labels) {
-  std::vector<std::uint32_t> root;
-  const auto find = [&](std::uint32_t point) {
-    while (root[point] != point) point = root[point] = root[root[point]];
-    return point;
-  };
-  for (std::uint32_t point = 0; point < lists.size(); ++point) {
-    const auto ids = lists.ids(point);
-    const auto distances = lists.distances(point);
-    for (std::size_t j = 0; j < ids.size() && !(distances[j] > 0); ++j) {
-      if (root.empty()) {
-        root.resize(lists.size());
-        std::iota(root.begin(), root.end(), 0U);
-      }
-      const std::uint32_t first = find(point), second = find(ids[j]);
-      root[std::max(first, second)] = std::min(first, second);
-    }
-  }
-  if (root.empty()) return {};
-  std::vector<std::uint32_t> copy_of(root.size()), lowest(root.size(), kNone);
-  for (std::uint32_t c = 0; c < labels.classes(); ++c)
-    for (const std::uint32_t point : labels.members(c)) {
-      std::uint32_t& first = lowest[find(point)];
-      if (first == kNone || labels.class_of(first) != c) first = point;
-      copy_of[point] = first;
-    }
-  return copy_of;
-}
-
-/// Adds those that are only nearly copies: of points of a class nearer than `distance` to a lower id that stands for itself, that id stands
-/// for them. So no chain of neighbours becomes one point. A class that would be one point keeps all but its true copies: it may just lie
-/// close together.
-void add_near_copies(const NeighborLists& lists, const LabelIndex& labels, double distance, std::vector<std::uint32_t>& copy_of) {
-  if (copy_of.empty()) {
-    copy_of.resize(lists.size());
-    std::iota(copy_of.begin(), copy_of.end(), 0U);
-  }
-  const std::vector<std::uint32_t> exact = copy_of;
-  const auto near = [&](std::uint32_t point, const auto& visit) {
-    const auto ids = lists.ids(point);
-    for (std::size_t j = 0; j < ids.size() && is_copy(lists.distances(point)[j], distance); ++j)
-      if (labels.class_of(ids[j]) == labels.class_of(point) && copy_of[ids[j]] == ids[j]) visit(ids[j]);
-  };
-  for (std::uint32_t c = 0; c < labels.classes(); ++c) {
-    std::size_t left = 0;
-    for (const std::uint32_t point : labels.members(c)) {
-      if (copy_of[point] == point)
-        near(point, [&](std::uint32_t other) {
-          if (other < point) copy_of[point] = other;
-        });
-      if (copy_of[point] == point)
-        near(point, [&](std::uint32_t other) {
-          if (other > point) copy_of[other] = point;
-        });
-      copy_of[point] = copy_of[copy_of[point]];  // a true copy of one that has become a copy
-      left += copy_of[point] == point ? 1 : 0;
-    }
-    if (left > 1) continue;
-    for (const std::uint32_t point : labels.members(c)) copy_of[point] = exact[point];
-  }
-}
-
-/// Points with a copy in another class: one of the labels is wrong, or both are right. Empty: there are none.
-std::vector<bool> find_copies_elsewhere(const NeighborLists& lists, const LabelIndex& labels, double duplicate_distance) {
-  std::vector<bool> found;
-  for (std::uint32_t point = 0; point < lists.size(); ++point) {
-    const auto ids = lists.ids(point);
-    const auto distances = lists.distances(point);
-    for (std::size_t j = 0; j < ids.size() && is_copy(distances[j], duplicate_distance); ++j) {
-      if (labels.class_of(ids[j]) == labels.class_of(point)) continue;
-      found.resize(lists.size());
-      found[point] = found[ids[j]] = true;
-    }
-  }
-  return found;
-}
-
-/// Distinct points of a class.
-std::size_t distinct(std::span<const std::uint32_t> members, const std::vector<std::uint32_t>& copy_of) {
-  if (copy_of.empty()) return members.size();
-  return static_cast<std::size_t>(std::count_if(members.begin(), members.end(), [&](std::uint32_t p) { return copy_of[p] == p; }));
-}
-
-/// Who takes part.
-struct Members {
-  std::vector<std::uint32_t> classes;  // that can give a pair
-  Copies copies;
-};
-
-Members find_members(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options, BatchStats& stats) {
-  Members members;
-  if (options.near_share > 0) {
-    members.copies.of = find_copies(lists, labels);
-    if (options.duplicate_distance > 0) add_near_copies(lists, labels, options.duplicate_distance, members.copies.of);
-    members.copies.elsewhere = find_copies_elsewhere(lists, labels, options.duplicate_distance);
-    stats.copies_skipped = static_cast<std::size_t>(std::count(members.copies.elsewhere.begin(), members.copies.elsewhere.end(), true));
-  }
-  const auto look = [&] {
-    members.classes.clear();
-    for (std::uint32_t c = 0; c < labels.classes(); ++c)
-      if (distinct(labels.members(c), members.copies.of) > 1) members.classes.push_back(c);
-  };
-  look();
-  if (members.classes.size() < 2 && !members.copies.of.empty()) {  // an embedding that has collapsed: nothing can be told apart
-    members.copies.of.clear();
-    look();
-  }
-  std::size_t coming = 0;
-  for (const std::uint32_t c : members.classes) coming += labels.class_size(c);
-  stats.alone = labels.single_member_classes();
-  stats.only_copies = labels.size() - coming - stats.alone;
-  return members;
-}
-
-/// Points of one class that go together.
-struct Group {
-  std::uint32_t label_class = 0;
-  std::size_t begin = 0;  // in Round::members
-};
-
-/// Every point once, in groups in a random order.
-struct Round {
-  std::vector<Group> groups;
-  std::vector<std::uint32_t> members;                // of the groups, `images_per_class` each
-  std::vector<std::vector<std::uint32_t>> of_class;  // the groups of each class, in their order
-};
-
-Round divide(const LabelIndex& labels, const Members& members, const BatchBuilderOptions& options, std::size_t number, BatchStats& stats) {
-  Round round;
-  const std::size_t size = options.images_per_class;
-  const std::uint64_t seed = options.seed ^ (number * 0x9e3779b97f4a7c15ULL);
-  std::vector<bool> came(members.copies.of.empty() ? 0 : labels.size());
-  std::vector<std::uint32_t> points;
-  for (const std::uint32_t c : members.classes) {
-    const auto all = labels.members(c);
-    points.assign(all.begin(), all.end());
-    Random random(seed, kGroups, c);
-    shuffle(points, random);
-    if (!came.empty())
-      std::erase_if(points, [&](std::uint32_t point) {
-        const bool again = came[members.copies.of[point]];
-        came[members.copies.of[point]] = true;
-        stats.copies_left_out += again ? 1 : 0;
-        return again;
-      });
-    const std::size_t whole = points.size();
-    while (points.size() % size != 0) points.push_back(points[points.size() % whole]);
-    stats.repeated += points.size() - whole;
-    for (std::size_t begin = 0; begin < points.size(); begin += size) {
-      round.groups.push_back({c, round.members.size()});
-      round.members.insert(round.members.end(), points.begin() + static_cast<std::ptrdiff_t>(begin),
-                           points.begin() + static_cast<std::ptrdiff_t>(begin + size));
-    }
-  }
-  Random random(seed, kOrder);
-  shuffle(round.groups, random);
-  round.of_class.resize(labels.classes());
-  for (std::uint32_t g = 0; g < round.groups.size(); ++g) round.of_class[round.groups[g].label_class].push_back(g);
-  return round;
-}
+enum Purpose : std::uint64_t { kDraw = 0x6261, kBatches };
 
 /// Makes the batches of one round, one after the other.
 class Maker {
  public:
-  Maker(const ClassGraph& graph, const LabelIndex& labels, const BatchBuilderOptions& options, const Round& round, std::size_t groups,
-        std::uint64_t seed, BatchStats& stats)
+  Maker(const ClassGraph& graph, const Groups& all, const Round& round, double near_share, std::size_t wanted, std::uint64_t seed,
+        BatchStats& stats)
       : graph_(graph),
-        labels_(labels),
-        options_(options),
+        all_(all),
         round_(round),
-        wanted_(groups),
+        near_share_(near_share),
+        wanted_(wanted),
+        seed_(seed),
         random_(seed, kDraw),
         stats_(stats),
         used_(round.groups.size(), false),
-        of_class_(labels.classes()) {
+        of_class_(round.of_class.size()) {
     for (std::uint32_t c = 0; c < of_class_.size(); ++c) {
       if (round.of_class[c].empty()) continue;
-      coming_.push_back(c);
       const std::size_t fair = (round.of_class[c].size() * wanted_ + round.groups.size() - 1) / round.groups.size();
       of_class_[c].room = static_cast<std::uint32_t>(std::min(fair, wanted_ - 1));  // a batch of one class teaches nothing
     }
@@ -211,17 +46,16 @@ class Maker {
     for (std::uint32_t g = 0; g < round_.groups.size(); ++g)
       if (!used_[g]) make_batch(g);
     add_leftovers();
+    shuffle_batches();
     return std::move(items_);
   }
 
  private:
   /// A class that may come next.
   struct Candidate {
-    float nearness = 0;
+    float worth = 0;
     std::uint32_t label_class = 0;
-    bool operator<(const Candidate& other) const {
-      return nearness != other.nearness ? nearness < other.nearness : label_class > other.label_class;
-    }
+    bool operator<(const Candidate& other) const { return worth != other.worth ? worth < other.worth : label_class > other.label_class; }
   };
 
   /// Of a class.
@@ -230,22 +64,23 @@ class Maker {
     std::uint32_t count = 0;  // ... with so many groups
     std::uint32_t room = 1;   // groups of it that a batch may have
     std::size_t taken = 0;    // of its groups, which go in their order
-    std::size_t again = 0;    // likewise, of those that come again
+    std::size_t again = 0;    // of those that come again, plus one; 0: none has
     float nearness = 0;       // to the classes of the batch under way
   };
 
   void make_batch(std::uint32_t first) {
     ++batch_;
     current_.clear();
+    first_left_ = left(round_.groups[first].label_class);
     take(first);
     std::size_t near_groups = 0;
     while (current_.size() < wanted_) {
-      const bool near = random_.uniform() < options_.near_share && take_nearest();
+      const bool near = random_.uniform() < near_share_ && take_nearest();
       if (!near && !take_drawn()) break;
       near_groups += near ? 1 : 0;
     }
     if (current_.size() == wanted_) {
-      for (const std::uint32_t group : current_) write(group);
+      for (const std::uint32_t group : current_) write(round_.groups[group]);
       stats_.near_groups += near_groups;
       stats_.random_groups += wanted_ - near_groups;
     } else {
@@ -256,14 +91,10 @@ class Maker {
     queue_.clear();
   }
 
-  void write(std::uint32_t group) {
-    const auto members = members_of(group);
+  void write(const Group& group) {
+    const auto members = all_.of(group.number);
     items_.insert(items_.end(), members.begin(), members.end());
     ++stats_.groups;
-  }
-
-  std::span<const std::uint32_t> members_of(std::uint32_t group) const {
-    return std::span(round_.members).subspan(round_.groups[group].begin, options_.images_per_class);
   }
 
   void take(std::uint32_t group) {
@@ -273,7 +104,7 @@ class Maker {
     ++of_class_[c].taken;
     const bool joins = count_in(c) == 0;
     add_to_batch(c, 1);
-    if (options_.near_share == 0) return;
+    if (near_share_ == 0) return;
     if (joins)
       for (const ClassLink& link : graph_.of(c)) {
         Course& other = of_class_[link.other];
@@ -284,20 +115,33 @@ class Maker {
     propose(c);  // a large class may come again
   }
 
+  /// Share of a class's groups that are left.
+  float left(std::uint32_t c) const {
+    const auto groups = static_cast<float>(round_.of_class[c].size());
+    return (groups - static_cast<float>(of_class_[c].taken)) / groups;
+  }
+
+  /// Nearness; less of classes of which less is left than of the batch's first, by the square. Classes in the middle are near to all
+  /// others: they would be gone first, and a round would end with batches of classes that nothing is near to.
+  float worth(std::uint32_t c) const {
+    const float share = std::min(1.0F, left(c) / first_left_);
+    return of_class_[c].nearness * share * share;
+  }
+
   void propose(std::uint32_t c) {
     if (of_class_[c].nearness == 0 || of_class_[c].taken == round_.of_class[c].size() || !has_room(c)) return;
-    queue_.push_back({of_class_[c].nearness, c});
+    queue_.push_back({worth(c), c});
     std::push_heap(queue_.begin(), queue_.end());
   }
 
-  /// The next group of the class that is nearest to those of the batch; false: none is left.
+  /// The next group of the class that is nearest to those of the batch, by its worth; false: none is left.
   bool take_nearest() {
     while (!queue_.empty()) {
       const Candidate best = queue_.front();
       std::pop_heap(queue_.begin(), queue_.end());
       queue_.pop_back();
       const std::uint32_t c = best.label_class;
-      if (best.nearness != of_class_[c].nearness || of_class_[c].taken == round_.of_class[c].size() || !has_room(c)) continue;
+      if (of_class_[c].taken == round_.of_class[c].size() || best.worth != worth(c) || !has_room(c)) continue;
       take(round_.of_class[c][of_class_[c].taken]);
       return true;
     }
@@ -327,9 +171,9 @@ class Maker {
   }
 
   /// What did not fill a batch, mixed so that every batch has its share of each class, but at least two classes: where all that is left is
-  /// of one, groups of others come again. The last is filled up with what came before.
+  /// of one, groups of others come again. The last is filled up with groups that come anyway, of this round or another.
   void add_leftovers() {
-    std::vector<std::size_t> counts(labels_.classes(), 0), seen(labels_.classes(), 0);
+    std::vector<std::size_t> counts(of_class_.size(), 0), seen(of_class_.size(), 0);
     for (const std::uint32_t group : leftovers_) ++counts[round_.groups[group].label_class];
     std::vector<std::pair<double, std::uint32_t>> order;
     for (const std::uint32_t group : leftovers_) {
@@ -341,42 +185,56 @@ class Maker {
     for (const auto& [share, group] : order) {
       const std::uint32_t c = round_.groups[group].label_class;
       if (place_ + 1 == wanted_ && count_in(c) == place_) put_again(another_class(c));
-      put(group);
+      put(round_.groups[group]);
     }
     if (place_ == 0) return;
-    const std::size_t start = random_.below(round_.groups.size());
-    for (const bool any : {false, true})  // classes that it lacks first
-      for (std::size_t i = 0; i < round_.groups.size() && place_ > 0; ++i) {
-        const auto group = static_cast<std::uint32_t>((start + i) % round_.groups.size());
-        if (any || count_in(round_.groups[group].label_class) == 0) put_again(group);
-      }
+    next_again_ = random_.below(all_.classes.size());
+    for (std::size_t i = 0; i < all_.classes.size() && place_ > 0; ++i) {  // classes that it lacks first
+      const ClassGroups& of = all_.classes[next_again_++ % all_.classes.size()];
+      if (count_in(of.label_class) == 0) put_again(group_again(of));
+    }
+    while (place_ > 0) put_again(group_again(all_.classes[next_again_++ % all_.classes.size()]));
   }
 
   /// At the next place of the batches of leftovers.
-  void put(std::uint32_t group) {
+  void put(const Group& group) {
     if (place_ == 0) ++batch_;
-    add_to_batch(round_.groups[group].label_class, 1);
+    add_to_batch(group.label_class, 1);
     write(group);
     ++stats_.random_groups;
     place_ = (place_ + 1) % wanted_;
   }
-  void put_again(std::uint32_t group) {
+  void put_again(const Group& group) {
     put(group);
-    stats_.repeated += options_.images_per_class;
+    stats_.repeated += all_.size;
   }
 
   /// A group of a class other than this one; all classes and their groups in turn.
-  std::uint32_t another_class(std::uint32_t label_class) {
-    while (coming_[next_again_ % coming_.size()] == label_class) ++next_again_;
-    const std::uint32_t c = coming_[next_again_++ % coming_.size()];
-    return round_.of_class[c][of_class_[c].again++ % round_.of_class[c].size()];
+  Group another_class(std::uint32_t label_class) {
+    while (all_.classes[next_again_ % all_.classes.size()].label_class == label_class) ++next_again_;
+    return group_again(all_.classes[next_again_++ % all_.classes.size()]);
+  }
+  Group group_again(const ClassGroups& of) {
+    Course& course = of_class_[of.label_class];
+    if (course.again == 0) course.again = 1 + random_.below(of.count);
+    return {of.label_class, of.first + (course.again++ - 1) % of.count};
+  }
+
+  /// For the first of a round had the most to choose from, and the last are what was left.
+  void shuffle_batches() {
+    const auto size = static_cast<std::ptrdiff_t>(wanted_ * all_.size);
+    const auto at = [&](std::size_t batch) { return items_.begin() + static_cast<std::ptrdiff_t>(batch) * size; };
+    Random random(seed_, kBatches);
+    for (std::size_t i = items_.size() / static_cast<std::size_t>(size); i > 1; --i)
+      if (const std::size_t other = random.below(i); other + 1 != i) std::swap_ranges(at(other), at(other) + size, at(i - 1));
   }
 
   const ClassGraph& graph_;
-  const LabelIndex& labels_;
-  const BatchBuilderOptions& options_;
+  const Groups& all_;
   const Round& round_;
+  const double near_share_;
   const std::size_t wanted_;  // groups of a batch
+  const std::uint64_t seed_;
   Random random_;
   BatchStats& stats_;
   std::vector<std::uint32_t> items_;
@@ -385,8 +243,8 @@ class Maker {
   std::vector<Course> of_class_;
   std::vector<std::uint32_t> touched_;  // classes that are near those of the batch under way
   std::vector<Candidate> queue_;        // a heap
-  std::vector<std::uint32_t> coming_;   // classes that have groups
   std::size_t batch_ = 0;
+  float first_left_ = 1;   // share of the groups of the first class of the batch under way, as it began
   std::size_t place_ = 0;  // in a batch of leftovers
   std::size_t next_ = 0, next_again_ = 0;
 };
@@ -397,7 +255,6 @@ void add(BatchStats& sum, const BatchStats& round) {
   sum.near_groups += round.near_groups;
   sum.random_groups += round.random_groups;
   sum.repeated += round.repeated;
-  sum.copies_left_out += round.copies_left_out;
 }
 
 }  // namespace
@@ -424,33 +281,53 @@ void require_classes_for_batches(const LabelIndex& labels) {
                                     labels.classes(), labels.label(only)));
 }
 
-ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options, const Rows* rows) {
+PreparedBatches::PreparedBatches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options, const Rows* rows)
+    : labels_(labels), options_(options) {
   options.validate();
   if (options.near_share > 0) labels.require_size(lists.size(), "lists");
   if (rows != nullptr) labels.require_size(rows->size(), "rows");
   require_classes_for_batches(labels);
   const auto begin = std::chrono::steady_clock::now();
+  members_ = find_members(lists, labels, options, stats_);
+  if (options.near_share > 0) graph_ = link_classes(lists, labels, members_.copies, options, rows, stats_);
+  stats_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+ClassBatches PreparedBatches::make(double near_share, std::size_t rounds) const {
+  BatchBuilderOptions options = options_;
+  if (near_share > 0 && options.near_share == 0)
+    throw InvalidArgument(fmt::format("near_share is {}; it must be 0, for no lists were looked at", near_share));
+  options.near_share = near_share;
+  options.rounds = rounds;
+  options.validate();
+  const auto begin = std::chrono::steady_clock::now();
   ClassBatches result;
-  const Members members = find_members(lists, labels, options, result.stats);
-  const std::size_t groups = std::min(options.classes, members.classes.size());
-  result.batch_items = groups * options.images_per_class;
-  ClassGraph graph;
-  if (options.near_share > 0) graph = link_classes(lists, labels, members.copies, options, rows, result.stats);
-  std::vector<std::vector<std::uint32_t>> items(options.rounds);
-  std::vector<BatchStats> stats(options.rounds);
-  parallel_for(options.rounds, 1, options.threads, [&](std::size_t first, std::size_t last, unsigned) {
+  result.stats = stats_;
+  const std::size_t wanted = std::min(options.classes, members_.classes.size());
+  result.batch_items = wanted * options.images_per_class;
+  const Groups groups = divide(labels_, members_, options, rounds, result.stats);
+  std::vector<std::vector<std::uint32_t>> items(rounds);
+  std::vector<BatchStats> stats(rounds);
+  parallel_for(rounds, 1, options.threads, [&](std::size_t first, std::size_t last, unsigned) {
     for (std::size_t number = first; number < last; ++number) {
-      const Round round = divide(labels, members, options, number, stats[number]);
-      items[number] = Maker(graph, labels, options, round, groups, options.seed + number, stats[number]).make_all();
+      const Round round = groups.round(number, labels_.classes(), options.seed);
+      items[number] = Maker(graph_, groups, round, near_share, wanted, round_seed(options.seed, number), stats[number]).make_all();
     }
   });
-  for (std::size_t number = 0; number < options.rounds; ++number) {
+  for (std::size_t number = 0; number < rounds; ++number) {
     result.items.insert(result.items.end(), items[number].begin(), items[number].end());
     add(result.stats, stats[number]);
   }
   result.stats.batches = result.batches();
   result.stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
+}
+
+ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options, const Rows* rows) {
+  const PreparedBatches prepared(lists, labels, options, rows);
+  ClassBatches made = prepared.make(options.near_share, options.rounds);
+  made.stats.seconds += prepared.seconds();
+  return made;
 }
 
 }  // namespace smartmine

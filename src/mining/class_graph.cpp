@@ -17,6 +17,12 @@ constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 // Of a class, the strongest. Batches ask for what their classes have in common, so each class needs only some.
 constexpr std::size_t kMostLinks = 64;
 
+// From one class in so many on, lists of all centres cost less than comparing those classes with all.
+constexpr std::size_t kManyByCentre = 8, kManyClasses = 10'000;
+// These need not be long, nor complete: a batch wants some classes that are near, and asks on from each of them.
+constexpr std::size_t kListOfManyCentres = 24;
+constexpr double kRecallOfManyCentres = 0.5;
+
 // What one point's word is worth beside that of every further one: classes of a few images often have no more to go by.
 constexpr float kOfOnePoint = 0.125F;
 
@@ -37,12 +43,7 @@ void keep_strongest(Links& links) {
 class Counter {
  public:
   Counter(const NeighborLists& lists, const LabelIndex& labels, const Copies& copies, std::size_t negatives)
-      : lists_(lists),
-        labels_(labels),
-        copies_(copies),
-        negatives_(negatives),
-        seen_by_(labels.size(), kNone),
-        of_class_(labels.classes()) {}
+      : lists_(lists), labels_(labels), copies_(copies), negatives_(negatives), has_(labels.size()), of_class_(labels.classes()) {}
 
   /// `blind` becomes the number of points that see no other class.
   Links count(std::uint32_t label_class, std::size_t& blind) {
@@ -60,6 +61,8 @@ class Counter {
       counts = {};
     }
     touched_.clear();
+    for (const std::uint32_t stand_in : seen_) has_[stand_in] = false;
+    seen_.clear();
     keep_strongest(links);
     return links;
   }
@@ -85,8 +88,11 @@ class Counter {
       if (counts.last_seeing != point) ++counts.seeing;
       counts.last_seeing = point;
       const std::uint32_t stand_in = copies_.stand_in(id);
-      if (seen_by_[stand_in] != own) ++counts.seen;
-      seen_by_[stand_in] = own;
+      if (!has_[stand_in]) {
+        has_[stand_in] = true;
+        seen_.push_back(stand_in);
+        ++counts.seen;
+      }
       if (++found == negatives_) break;
     }
     return found + copies > 0;
@@ -96,7 +102,8 @@ class Counter {
   const LabelIndex& labels_;
   const Copies& copies_;
   const std::size_t negatives_;
-  std::vector<std::uint32_t> seen_by_;  // by point: the class that saw it last
+  std::vector<bool> has_;            // by point: whether the class has seen it. A bit each, for every thread has its own
+  std::vector<std::uint32_t> seen_;  // these
   std::vector<Counts> of_class_;
   std::vector<std::uint32_t> touched_;
 };
@@ -145,17 +152,22 @@ std::vector<float> centres_of(const Rows& rows, const LabelIndex& labels, unsign
   return centres;
 }
 
-/// Links `wanted` to the classes of the nearest centres, the nearer the more, by as much as their lists are blind. They are classes larger
-/// than a list, so there are not many.
+/// Links `wanted` to the classes of the nearest centres, the nearer the more, by as much as their lists are blind. Few classes are compared
+/// with all; many are those of short lists, which may be a hundred thousand: the index finds those by a search that does not look at every
+/// pair.
 void add_centres(const Rows& rows, const LabelIndex& labels, const std::vector<std::uint32_t>& wanted,
                  const std::vector<std::size_t>& blind, unsigned threads, std::vector<Links>& links) {
   const std::vector<float> centres = centres_of(rows, labels, threads);
+  const Rows all(centres.data(), labels.classes(), rows.dimension());
+  // Of fewer centres than that, all pairs are no work worth mentioning.
+  const bool of_all = kManyByCentre * wanted.size() >= labels.classes() && labels.classes() >= kManyClasses;
+  const std::size_t neighbors = std::min(of_all ? kListOfManyCentres : kMostLinks, labels.classes() - 1);
   const NeighborLists nearest =
-      lists_of_some(Rows(centres.data(), labels.classes(), rows.dimension()), wanted, std::min(kMostLinks, labels.classes() - 1), threads)
-          .lists;
+      of_all ? NeighborIndex({.neighbors = neighbors, .recall_target = kRecallOfManyCentres, .threads = threads}).neighbors(all).lists
+             : lists_of_some(all, wanted, neighbors, threads).lists;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const float weight = static_cast<float>(blind[wanted[i]]) / static_cast<float>(labels.class_size(wanted[i]));
-    const auto ids = nearest.ids(i);
+    const auto ids = nearest.ids(of_all ? wanted[i] : i);
     for (std::size_t place = 0; place < ids.size(); ++place)
       links[wanted[i]].push_back({ids[place], weight / static_cast<float>(1 + place)});
   }

@@ -69,20 +69,23 @@ EpochPlan pairs_of_classes_plan(const PlanInput& input) {
   return plan;
 }
 
-EpochPlan neighbor_plan(const PlanInput& input) {
+BatchBuilderOptions neighbor_batch_options(const PlanInput& input) {
   const RunConfig& config = input.config;
   const auto images = static_cast<std::size_t>(config.system.images_per_class);
+  return {.classes = std::max<std::size_t>(2, batch_images(input) / images),
+          .images_per_class = images,
+          .near_share = input.lists != nullptr ? std::min(1.0, config.mining.mined_fraction / std::max(1.0, input.kappa)) : 0,
+          .rounds = 3 * static_cast<std::size_t>(config.system.triplets_per_anchor),
+          .duplicate_distance = config.mining.duplicate_distance,
+          .seed = epoch_seed(config.compute.seed, kNeighborBatches, input.epoch),
+          .threads = static_cast<unsigned>(config.compute.threads)};
+}
+
+EpochPlan neighbor_plan(const PlanInput& input) {
   const bool near = input.lists != nullptr;
   const NeighborLists none;
-  ClassBatches batches = build_batches(near ? *input.lists : none, input.labels,
-                                       {.classes = std::max<std::size_t>(2, batch_images(input) / images),
-                                        .images_per_class = images,
-                                        .near_share = near ? std::min(1.0, config.mining.mined_fraction / std::max(1.0, input.kappa)) : 0,
-                                        .rounds = 3 * static_cast<std::size_t>(config.system.triplets_per_anchor),
-                                        .duplicate_distance = config.mining.duplicate_distance,
-                                        .seed = epoch_seed(config.compute.seed, kNeighborBatches, input.epoch),
-                                        .threads = static_cast<unsigned>(config.compute.threads)},
-                                       near ? input.embeddings : nullptr);
+  const BatchBuilderOptions options = neighbor_batch_options(input);
+  ClassBatches batches = build_batches(near ? *input.lists : none, input.labels, options, near ? input.embeddings : nullptr);
   EpochPlan plan;
   if (near) plan.survey = survey_batches(batches, input.labels, input.embeddings);
   plan.items = std::move(batches.items);
@@ -120,7 +123,7 @@ BatchLoss all_pairs(const torch::Tensor& embeddings, const BatchLabels& labels, 
 }
 
 BatchLoss semihard(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options) {
-  BatchLoss loss = semihard_loss(embeddings, labels.device, {.margin = options.margin});
+  BatchLoss loss = semihard_loss(embeddings, labels.device, {.margin = options.margin}, labels.items);
   loss.terms = 2 * positive_pairs(labels);
   return loss;
 }

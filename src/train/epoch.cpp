@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "mining/prepared_batches.h"
 #include "smartmine/graph/gpu_lists.h"
 #include "smartmine/mining/selections.h"
 #include "smartmine/model/embed.h"
@@ -15,6 +16,7 @@
 #include "train/rank_work.h"
 #include "train/recorder.h"
 #include "train/stepper.h"
+#include "train/systems.h"
 
 namespace smartmine {
 namespace {
@@ -67,11 +69,16 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
 /// training.
 double choose_kappa(const Epoch& epoch, const PlanInput& input, KappaPolicy& policy, EpochRecord& record) {
   const Timed timed(record, "selection");
+  std::optional<PreparedBatches> batches;  // what all looks have in common, made for the first
   policy.begin([&](double tried) {
     PlanInput with = input;
     with.kappa = tried;
-    const EpochPlan plan = epoch.system.plan(with);
-    return plan.survey ? plan.survey->error : violating_share(plan.triplets, *input.embeddings, epoch.config.system.margin);
+    if (epoch.system.traits.groups) {
+      const BatchBuilderOptions options = neighbor_batch_options(with);
+      if (!batches) batches.emplace(*input.lists, input.labels, options, input.embeddings);
+      return survey_batches(batches->make(options.near_share, 1), input.labels, input.embeddings).error;
+    }
+    return violating_share(epoch.system.plan(with).triplets, *input.embeddings, epoch.config.system.margin);
   });
   return policy.kappa();
 }

@@ -45,11 +45,16 @@ std::optional<std::string> idle_mining(const SystemTraits& traits, const MiningO
   if (!traits.adaptive || !record.kappa || record.mined_share() > kHardlyMined * options.mined_fraction ||
       record.training_error() <= record.target_error.value_or(options.target_error.value_or(traits.target_error)))
     return std::nullopt;
+  const double target = record.target_error.value_or(options.target_error.value_or(traits.target_error));
+  if (traits.groups)
+    return fmt::format(
+        "batches of drawn classes are harder than the target: {:.2g} % of their classes are near ones, and the training error is {:.3f} "
+        "instead of {:.3f}. Kappa stays until it has fallen that far; a higher --target-error would have more near classes before",
+        100 * record.mined_share(), record.training_error(), target);
   return fmt::format(
       "random triplets are harder than the target: {:.2g} % are mined, and the training error is {:.3f} instead of {:.3f}. Kappa stays "
       "until it has fallen that far; a higher --target-error or a smaller --margin may have more mined before",
-      100 * record.mined_share(), record.training_error(),
-      record.target_error.value_or(options.target_error.value_or(traits.target_error)));
+      100 * record.mined_share(), record.training_error(), target);
 }
 
 std::optional<std::string> kappa_at_floor(const SystemTraits& traits, const MiningOptions& options, const EpochRecord& record) {

@@ -9,13 +9,29 @@
 #include "train/upload.h"
 
 namespace smartmine {
+namespace {
+
+constexpr std::int32_t kNone = -1;
+constexpr std::size_t kNegativesOfAPositive = 8;
+
+}  // namespace
 
 Memory::Memory(const torch::Tensor& embeddings, const NeighborLists& lists, const LabelIndex& labels, std::size_t neighbors)
-    : rows_(embeddings.detach().clone()), neighbors_(neighbors), labels_(&labels) {
-  for (std::size_t i = 0; i < lists.size(); ++i) neighbors_ = std::min(neighbors_, lists.ids(i).size());
-  near_.reserve(lists.size() * neighbors_);
-  for (std::size_t i = 0; i < lists.size(); ++i)
-    for (const std::uint32_t id : lists.ids(i).first(neighbors_)) near_.push_back(static_cast<std::int32_t>(id));
+    : rows_(embeddings.detach().clone()), labels_(&labels) {
+  // Near positives alone would tell a batch of a class that lies close together nothing of what else is there.
+  const std::size_t positives = std::max<std::size_t>(1, neighbors / kNegativesOfAPositive);
+  neighbors_ = std::min(neighbors + positives, lists.neighbors());
+  near_.assign(lists.size() * neighbors_, kNone);
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    const std::uint32_t own = labels.class_of(static_cast<std::uint32_t>(i));
+    std::size_t of_others = 0, of_own = 0;
+    for (const std::uint32_t id : lists.ids(i)) {
+      const bool positive = labels.class_of(id) == own;
+      if (positive ? of_own == positives : of_others == neighbors) continue;
+      near_[i * neighbors_ + of_own + of_others] = static_cast<std::int32_t>(id);
+      ++(positive ? of_own : of_others);
+    }
+  }
 }
 
 Memory::Memory(const std::filesystem::path& file, const LabelIndex& labels, torch::Device device) : labels_(&labels) {
@@ -31,7 +47,7 @@ Memory::Memory(const std::filesystem::path& file, const LabelIndex& labels, torc
   neighbors_ = static_cast<std::size_t>(near.size(1));
   near_.assign(near.data_ptr<std::int32_t>(), near.data_ptr<std::int32_t>() + near.numel());
   for (const std::int32_t id : near_)
-    if (id < 0 || static_cast<std::size_t>(id) >= labels.size()) throw IoError(fmt::format("{}: damaged", file.string()));
+    if (id < kNone || id >= static_cast<std::int64_t>(labels.size())) throw IoError(fmt::format("{}: damaged", file.string()));
 }
 
 void Memory::save(const std::filesystem::path& file) const {
@@ -46,7 +62,7 @@ ReferenceRows Memory::recall(std::span<const std::uint32_t> items) const {
   ids.reserve(items.size() * neighbors_);
   for (const std::uint32_t item : items) {
     const auto near = std::span(near_).subspan(item * neighbors_, neighbors_);
-    ids.insert(ids.end(), near.begin(), near.end());
+    ids.insert(ids.end(), near.begin(), std::find(near.begin(), near.end(), kNone));
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -75,7 +91,9 @@ void Memory::refresh(std::span<const std::uint32_t> items, const torch::Tensor& 
   const std::size_t count = order.size();
   for (std::size_t i = 0; i < count; ++i) order.push_back(items[static_cast<std::size_t>(order[i])]);
   const torch::Tensor both = upload(torch::from_blob(order.data(), {2, static_cast<std::int64_t>(count)}, torch::kInt64), rows_.device());
-  rows_.index_copy_(0, both[1], embeddings.detach().to(rows_.scalar_type()).index_select(0, both[0]));
+  const torch::Tensor fresh = embeddings.detach().to(rows_.scalar_type()).index_select(0, both[0]);
+  // A row that is no number would be recalled again and again, and spoil every batch near it.
+  rows_.index_copy_(0, both[1], torch::where(torch::isfinite(fresh).all(1, /*keepdim=*/true), fresh, rows_.index_select(0, both[1])));
 }
 
 }  // namespace smartmine

@@ -28,13 +28,10 @@ class Labels {
     }
     both_ = upload(torch::from_blob(values_.data(), {2, static_cast<std::int64_t>(count_)}, torch::kInt64), epoch.network.device);
   }
-  /// With what the batch's memory has of the nearest others; `embedded` is what it then has of these.
-  BatchLabels view(const Batch& batch, const torch::Tensor& embedded) const {
+  /// With what the batch's memory has of the nearest others.
+  BatchLabels view(const Batch& batch) const {
     BatchLabels known{.host = std::span(values_).first(count_), .device = both_[0], .items = both_[1]};
-    if (batch.memory != nullptr) {
-      known.memory = batch.memory->recall(batch.items);
-      batch.memory->refresh(batch.items, embedded);
-    }
+    if (batch.memory != nullptr) known.memory = batch.memory->recall(batch.items);
     return known;
   }
 
@@ -112,13 +109,13 @@ class ShardedPass {
       if (owner(shard) == rank()) own_.push_back(shard);
   }
 
-  BatchLoss run() {
+  Pass run() {
     const Labels labels(epoch_, batch_.items);
     const std::vector<torch::Tensor> remembered = copies(passers_[0].buffers);
     pass([&](std::size_t shard, const Passer& passer) { forward(shard, passer, remembered); });
     passers_[0].put_back(remembered);  // until all have been told that the step goes on
     torch::Tensor all = gathered().to(epoch_.network.device).requires_grad_();
-    BatchLoss loss = epoch_.system.loss(all, labels.view(batch_, all), epoch_.config.system);
+    BatchLoss loss = epoch_.system.loss(all, labels.view(batch_), epoch_.config.system);
     loss.value.backward();
     of_embeddings_ = all.grad();
     pass([&](std::size_t shard, const Passer& passer) { gradients_[shard] = backward(shard, passer); });
@@ -131,7 +128,7 @@ class ShardedPass {
       loss.value = torch::tensor(*value).to(epoch_.network.device);
     }
     put_total(total);
-    return loss;
+    return {.loss = std::move(loss), .embedded = all.detach()};
   }
 
  private:
@@ -289,14 +286,14 @@ std::vector<std::int64_t> draw_turns(bool by_class, std::uint64_t seed, std::siz
   return quarters;
 }
 
-BatchLoss take_gradients(const Epoch& epoch, const Batch& batch) {
+Pass take_gradients(const Epoch& epoch, const Batch& batch) {
   if (shards_of(epoch) > 1 || epoch.ranks != nullptr) return ShardedPass(epoch, batch).run();
   const Labels labels(epoch, batch.items);
   epoch.network.model->seed_dropout(epoch_seed(epoch.config.compute.seed ^ batch.number, kDropout, epoch.number));
   const torch::Tensor embedded = embed_part(epoch, *epoch.network.model, batch, {0, batch.items.size()});
-  BatchLoss loss = epoch.system.loss(embedded, labels.view(batch, embedded), epoch.config.system);
+  BatchLoss loss = epoch.system.loss(embedded, labels.view(batch), epoch.config.system);
   loss.value.backward();
-  return loss;
+  return {.loss = std::move(loss), .embedded = embedded.detach()};
 }
 
 }  // namespace smartmine

@@ -50,7 +50,7 @@ bool step(const Epoch& epoch, Optimizer& optimizer, double rate_scale, EpochUnde
   const std::size_t number = now.next_step;
   const auto items = plan.batch(number);
   optimizer.zero_gradients();
-  const BatchLoss loss = take_gradients(
+  const auto [loss, embedded] = take_gradients(
       epoch, {.items = items, .number = number, .first_key = number * plan.batch_items, .memory = now.memory ? &*now.memory : nullptr});
   ++record.steps;
   record.images += static_cast<std::int64_t>(items.size());
@@ -62,6 +62,7 @@ bool step(const Epoch& epoch, Optimizer& optimizer, double rate_scale, EpochUnde
     ++record.skipped_steps;
     return false;
   }
+  if (now.memory) now.memory->refresh(items, embedded);  // what made a bad step is not remembered
   const double share = (static_cast<double>(number) + 0.5) / static_cast<double>(plan.batches());
   optimizer.step(rate_scale * epoch.config.schedule.rate(static_cast<double>(epoch.number - 1) + share));
   record.loss_sum += value;

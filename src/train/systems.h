@@ -8,6 +8,9 @@ namespace smartmine {
 EpochPlan hard_pairs_plan(const PlanInput& input);
 EpochPlan pairs_of_classes_plan(const PlanInput& input);
 
+/// What neighbor_plan makes its batches with.
+BatchBuilderOptions neighbor_batch_options(const PlanInput& input);
+
 BatchLoss triplets(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options);
 BatchLoss triplets_and_global(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options);
 BatchLoss triplets_all_pairs(const torch::Tensor& embeddings, const BatchLabels& labels, const SystemOptions& options);

@@ -70,6 +70,22 @@ TEST_F(MineBatches, WritesARowOfIdsPerBatchAndEveryPointComesRound) {
   EXPECT_TRUE(told["stage_seconds"].contains("survey"));
 }
 
+TEST_F(MineBatches, ComputeNoListsWhereAllClassesAreDrawn) {
+  const Outcome outcome = run({"--batches", "--near-share", "0", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json told = json::parse(outcome.out);
+  EXPECT_EQ(told["index"], "none");
+  EXPECT_EQ(told["distance_computations"], 0);
+  EXPECT_EQ(told["size"], kRows);
+  EXPECT_TRUE(told["recall"].is_null());
+  EXPECT_EQ(told["near_groups"], 0);
+  const Outcome table = run({"--batches", "--near-share", "0"});
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_EQ(table.out.find("neighbours of each"), std::string::npos);
+  run({"--batches", "--near-share", "0", "--neighbors", "10"}, "same.npy");
+  EXPECT_EQ(read_int64(folder_ / "same.npy").values, read_int64(folder_ / "b.npy").values);
+}
+
 TEST_F(MineBatches, TellWhichClassesComeTogether) {
   for (std::size_t i = 0; i < kRows; ++i) labels_[i] = 100 * labels_[i] - 7;
   write_int64(folder_ / "y.npy", labels_);

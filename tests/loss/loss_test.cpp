@@ -210,6 +210,17 @@ TEST(SemihardLoss, GivesWorkedValues) {
   EXPECT_EQ(loss.active.item<std::int64_t>(), 2);
 }
 
+TEST(SemihardLoss, TakesNoImageForAPositiveOfItself) {
+  // Rows 0 and 1 are one image, cropped in two ways.
+  const torch::Tensor x = rows({{0}, {0.4}, {1}, {1.1}}), labels = labels_of({1, 1, 1, 2});
+  const BatchLoss loss = semihard_loss(x, labels, {.margin = 0.3}, labels_of({7, 7, 8, 9}));
+  const double expected = (1 - 1.21 + 0.3) + (0.36 - 0.49 + 0.3) + (1 - 0.01 + 0.3) + (0.36 - 0.01 + 0.3);
+  EXPECT_NEAR(loss.value.item<double>(), expected / 4, 1e-12);
+  EXPECT_EQ(loss.active.item<std::int64_t>(), 4);
+  EXPECT_EQ(semihard_loss(x, labels, {}, labels_of({7, 8, 9, 10})).value.item<double>(), semihard_loss(x, labels).value.item<double>());
+  EXPECT_THROW(semihard_loss(x, labels, {}, labels_of({7, 8})), InvalidArgument);
+}
+
 TEST(SemihardLoss, TakesTheNegativesTheMinerTakes) {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     torch::Tensor x = unit_rows(24, 3, seed).to(torch::kFloat32);

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "smartmine/core/error.h"
@@ -274,6 +277,37 @@ TEST(BatchBuilder, ComparesCentresWhereListsHoldNoOtherClass) {
   EXPECT_EQ(build_batches(near.lists, LabelIndex(near.labels), {}).stats.note, "");
 }
 
+TEST(BatchBuilder, FindsNearCentresAmongManyClassesOfShortLists) {
+  // Pairs of tight classes, with lists that hold nothing but their own: so many that their centres go through the index.
+  constexpr std::size_t kClasses = 12'000, kEach = 4, kDimension = 8;
+  std::vector<float> values;
+  std::vector<std::int64_t> of;
+  NeighborLists lists(kClasses * kEach, kEach - 1);
+  for (std::size_t i = 0; i < kClasses * kEach; ++i) {
+    const std::size_t c = i / kEach;
+    Random of_pair(1, 1, c / 2), of_class(1, 2, c), of_point(1, 3, i);
+    for (std::size_t t = 0; t < kDimension; ++t)
+      values.push_back(static_cast<float>(of_pair.normal() + 0.1 * of_class.normal() + 0.01 * of_point.normal()));
+    of.push_back(static_cast<std::int64_t>(c));
+    for (std::size_t j = 0; j < kEach - 1; ++j) {
+      lists.ids(i)[j] = static_cast<std::uint32_t>(c * kEach + (i + 1 + j) % kEach);
+      lists.distances(i)[j] = 0.01F;
+    }
+  }
+  const Rows rows(values.data(), of.size(), kDimension);
+  const LabelIndex labels(of);
+  const auto made = [&](unsigned threads) {
+    return build_batches(lists, labels, {.classes = 2, .images_per_class = 4, .threads = threads}, &rows);
+  };
+  const ClassBatches batches = made(2);
+  EXPECT_EQ(batches.stats.classes_by_centre, kClasses);
+  std::size_t pairs = 0;
+  for (std::size_t b = 0; b < batches.batches(); ++b)
+    pairs += labels.class_of(batches.batch(b)[0]) / 2 == labels.class_of(batches.batch(b)[4]) / 2 ? 1 : 0;
+  EXPECT_GT(pairs, batches.batches() * 9 / 10);
+  EXPECT_EQ(made(1).items, batches.items);
+}
+
 TEST(BatchBuilder, FindsCopiesOfAClassThroughThoseOfAnother) {
   // Twelve copies of class 0 come first in all lists of ten, then three of class 1 that no list has.
   Pairs made(4, 15);
@@ -384,6 +418,136 @@ TEST(BatchBuilder, GivesEveryBatchTwoClassesHoweverUnequalTheyAre) {
       EXPECT_LE(large, sizes[0] + made.batch_items);
     }
   }
+}
+
+/// Classes of one size about centres drawn at random: those in the middle are near to many others.
+struct Cloud {
+  std::vector<float> values;
+  std::vector<std::int64_t> labels;
+  NeighborLists lists;
+  Cloud(std::size_t classes, std::size_t each) {
+    constexpr std::size_t kDimension = 5;
+    Random random(5);
+    for (std::size_t c = 0; c < classes; ++c) {
+      std::vector<double> centre(kDimension);
+      for (double& value : centre) value = 2.5 * random.normal();
+      for (std::size_t i = 0; i < each; ++i) {
+        for (const double value : centre) values.push_back(static_cast<float>(value + random.normal()));
+        labels.push_back(static_cast<std::int64_t>(c));
+      }
+    }
+    lists = ExactKnn({.neighbors = std::min<std::size_t>(100, labels.size() - 1), .threads = 1}).neighbors(rows()).lists;
+  }
+  Rows rows() const { return {values.data(), labels.size(), values.size() / labels.size()}; }
+
+  /// Share of the points of a batch whose nearest other one is of another class.
+  double error(std::span<const std::uint32_t> batch) const {
+    double wrong = 0;
+    for (const std::uint32_t point : batch) {
+      float least = std::numeric_limits<float>::infinity();
+      std::int64_t of = labels[point];
+      for (const std::uint32_t other : batch) {
+        const float distance = squared_distance(rows()[point], rows()[other], rows().dimension());
+        if (other == point || !(distance < least)) continue;
+        least = distance;
+        of = labels[other];
+      }
+      wrong += of != labels[point] ? 1 : 0;
+    }
+    return wrong / static_cast<double>(batch.size());
+  }
+};
+
+TEST(BatchBuilder, MakesBatchesAsHardAtTheEndOfARoundAsAtItsBegin) {
+  const Cloud made(60, 24);
+  constexpr std::size_t kRounds = 12;
+  const ClassBatches batches = build_batches(made.lists, LabelIndex(made.labels), {.classes = 6, .images_per_class = 4, .rounds = kRounds});
+  const std::size_t of_round = batches.batches() / kRounds;
+  ASSERT_EQ(batches.batches(), kRounds * 60U);
+  std::vector<double> sixths(6);
+  std::vector<double> each;
+  for (std::size_t b = 0; b < batches.batches(); ++b) {
+    each.push_back(made.error(batches.batch(b)));
+    sixths[b % of_round * 6 / of_round] += each.back() / static_cast<double>(batches.batches() / 6);
+  }
+  const auto [least, most] = std::minmax_element(sixths.begin(), sixths.end());
+  EXPECT_LT(*most - *least, 0.08) << "they come in the order in which they were made";
+  // And the easiest are not those that were made of what was left.
+  std::sort(each.begin(), each.end());
+  const double mean = std::accumulate(each.begin(), each.end(), 0.0) / static_cast<double>(each.size());
+  const double easiest = std::accumulate(each.begin(), each.begin() + static_cast<std::ptrdiff_t>(each.size() / 6), 0.0) /
+                         static_cast<double>(each.size() / 6);
+  EXPECT_GT(easiest, 0.2 * mean);
+  EXPECT_GT(mean, 0.2);
+}
+
+TEST(BatchBuilder, CarriesWhatDoesNotFillAGroupIntoTheNextRound) {
+  for (const auto& [each, images] : {std::pair<std::size_t, std::size_t>{5, 4}, {10, 8}, {3, 8}, {7, 3}}) {
+    std::set<std::size_t> sizes;
+    for (const double near : {1.0, 0.0}) {
+      const Cloud made(40, each);
+      const LabelIndex labels(made.labels);
+      const std::size_t rounds = images;  // so that each class comes out even in the end
+      constexpr std::size_t kClasses = 5;
+      const ClassBatches batches =
+          build_batches(made.lists, labels, {.classes = kClasses, .images_per_class = images, .near_share = near, .rounds = rounds});
+      std::vector<std::size_t> times(labels.size());
+      for (const std::uint32_t item : batches.items) ++times[item];
+      EXPECT_GE(*std::min_element(times.begin(), times.end()), rounds) << each << " by " << images;
+      // What fills the last batch of each round is all that comes more often.
+      EXPECT_EQ(batches.items.size(), rounds * labels.size() + batches.stats.repeated);
+      EXPECT_LE(batches.stats.repeated, rounds * (kClasses - 1) * images) << each << " by " << images;
+      for (std::size_t begin = 0; begin < batches.items.size(); begin += images) {
+        const std::set<std::uint32_t> group(batches.items.begin() + static_cast<std::ptrdiff_t>(begin),
+                                            batches.items.begin() + static_cast<std::ptrdiff_t>(begin + images));
+        ASSERT_EQ(group.size(), std::min(each, images)) << "a point twice where another could have come";
+      }
+      sizes.insert(batches.items.size());
+    }
+    EXPECT_EQ(sizes.size(), 1U) << "near and drawn classes are to be compared with equally many images";
+  }
+}
+
+TEST(BatchBuilder, GivesBatchesTwoClassesWhereARoundHasGroupsOfOneOnlyOrNone) {
+  const Cloud made(2, 3);
+  const LabelIndex labels(made.labels);
+  for (const double near : {1.0, 0.0})
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      const ClassBatches batches =
+          build_batches(made.lists, labels, {.classes = 2, .images_per_class = 8, .near_share = near, .rounds = 8, .seed = seed});
+      ASSERT_GT(batches.batches(), 0U);
+      for (std::size_t b = 0; b < batches.batches(); ++b) EXPECT_EQ(classes_of(batches.batch(b), labels).size(), 2U) << "batch " << b;
+    }
+}
+
+TEST(BatchBuilder, FillsTheLastGroupOfAClassOnceForAllRounds) {
+  const Cloud made(40, 5);
+  const ClassBatches batches =
+      build_batches(made.lists, LabelIndex(made.labels), {.classes = 5, .images_per_class = 4, .near_share = 0, .rounds = 3});
+  EXPECT_GE(batches.stats.repeated, 40U) << "of 15 in groups of four";
+  EXPECT_LE(batches.stats.repeated, 40U + 3 * 4 * 4);
+}
+
+TEST(BatchBuilder, DrawsEachRoundOfEachSeedApart) {
+  // In batches of two classes, those chosen by the lists are a pair. Which are was once drawn by the sum of seed and round.
+  const Pairs made(40, 40);
+  const LabelIndex labels(made.labels);
+  const auto chosen = [&](std::uint64_t seed, std::size_t round) {
+    const ClassBatches batches =
+        build_batches(made.lists, labels, {.classes = 2, .images_per_class = 4, .near_share = 0.5, .rounds = 2, .seed = seed});
+    std::vector<bool> pairs;
+    for (std::size_t b = 0; b < 50; ++b) {
+      const auto batch = batches.batch(round * batches.batches() / 2 + b);
+      pairs.push_back(labels.class_of(batch[0]) / 2 == labels.class_of(batch[4]) / 2);
+    }
+    return pairs;
+  };
+  std::size_t equal = 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    const auto first = chosen(seed, 1), second = chosen(seed + 1, 0);
+    for (std::size_t b = 0; b < first.size(); ++b) equal += first[b] == second[b] ? 1 : 0;
+  }
+  EXPECT_LT(equal, 140U) << "of 200";
 }
 
 TEST(BatchBuilder, IsTheSameAtAnyNumberOfThreads) {

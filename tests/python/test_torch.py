@@ -214,6 +214,20 @@ class TestNeighborBatches:
         assert list(ranks[0]) != again
 
 
+    def test_draw_other_batches_every_epoch_until_there_are_embeddings(self, monkeypatch):
+        _, y = clustered(rows=600, dimension=16, of_class=20)
+        sampler = NeighborBatchSampler(y, classes=5, images_per_class=4)
+        monkeypatch.setattr(smartmine.Index, "update", lambda *a, **k: pytest.fail("lists that nobody looks at"))
+        epochs = []
+        for epoch in (0, 1):
+            sampler.set_epoch(epoch)
+            batches = [tuple(sorted(batch)) for batch in sampler]
+            assert [tuple(sorted(batch)) for batch in sampler] == batches
+            assert sorted(sum(map(list, batches), [])) == list(range(600))
+            epochs.append(set(batches))
+        assert not epochs[0] & epochs[1]
+
+
 class TestEmbed:
     def test_gives_rows_in_order_and_leaves_the_mode_alone(self):
         model = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5)).train()

@@ -56,6 +56,25 @@ class Planning : public ::testing::Test {
     return seen;
   }
 
+  /// How many plans of batches of near classes are made.
+  std::size_t plan_batches(KappaPolicy& policy) {
+    const SystemTraits& traits = find_traits("neighbor-batch-adaptive");
+    const RunConfig config = config_.resolved(traits);
+    std::size_t plans = 0;
+    const System system{traits,
+                        [&](const PlanInput& input) {
+                          ++plans;
+                          return neighbor_plan(input);
+                        },
+                        {}};
+    const Network network(config);
+    LoadedData data = load_data(config, traits, network, {});
+    NeighborIndex index({.kind = IndexKind::kExact, .neighbors = 20, .threads = 1});
+    const Progress progress;
+    now_ = plan_epoch({2, config, system, network, data, progress}, &policy, index, 1);
+    return plans;
+  }
+
   std::filesystem::path root_;
   RunConfig config_;
   EpochUnderWay now_;
@@ -96,6 +115,14 @@ TEST_F(Planning, AsksTheSystemForTripletsOfSeveralKappasToFindTheFirst) {
   EXPECT_GT(seen.calls, 1U);
   EXPECT_EQ(seen.kappa, controller.kappa());
   EXPECT_EQ(now_.record.target_error, 0.6);
+}
+
+TEST_F(Planning, LooksAtBatchesOfSeveralKappasWithoutMakingAllOfAnEpochForEach) {
+  KappaController controller({.target_error = 0.3, .start = 0});
+  EXPECT_EQ(plan_batches(controller), 1U) << "those that are trained on";
+  EXPECT_TRUE(now_.record.look.has_value());
+  EXPECT_EQ(now_.record.kappa, controller.kappa());
+  EXPECT_THAT(controller.explanation(), ::testing::Not(::testing::IsEmpty()));
 }
 
 }  // namespace

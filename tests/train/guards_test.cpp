@@ -67,6 +67,17 @@ TEST(Guards, SayWhenTheControllerHasNothingToDo) {
   EXPECT_FALSE(idle_mining(traits, options, record));
 }
 
+TEST(Guards, SpeakOfClassesWhereBatchesAreMadeOfThem) {
+  const SystemTraits traits{.name = "some", .description = {}, .mines = true, .adaptive = true, .groups = true};
+  EpochRecord record = with_error(9, 10);
+  record.kappa = 4;
+  record.grouping.emplace();
+  const std::string note = idle_mining(traits, {}, record).value_or("");
+  EXPECT_THAT(note, HasSubstr("batches of drawn classes are harder than the target: 0 % of their classes are near ones"));
+  EXPECT_THAT(note, HasSubstr("--target-error"));
+  EXPECT_THAT(note, ::testing::Not(::testing::AnyOf(HasSubstr("triplets"), HasSubstr("--margin"))));
+}
+
 TEST(Guards, SayWhenKappaIsAtItsFloorAndTheErrorUnderTheTarget) {
   const SystemTraits traits{.name = "some", .description = {}, .mines = true, .adaptive = true, .groups = true};
   const MiningOptions options;

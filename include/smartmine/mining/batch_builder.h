@@ -32,7 +32,7 @@ struct BatchStats {
   std::size_t groups = 0;                  ///< Images of one class that go together.
   std::size_t near_groups = 0;             ///< Of these, chosen by the lists.
   std::size_t random_groups = 0;           ///< Drawn, because they were to be or nothing near was left.
-  std::size_t repeated = 0;                ///< Points that come once more than the others, to fill groups and batches.
+  std::size_t repeated = 0;                ///< Times that points come beyond once a round, to fill groups and batches.
   std::size_t copies_skipped = 0;          ///< Points with a copy in another class, which say nothing of who is near.
   std::size_t copies_left_out = 0;         ///< Points that were left out of a round, for a copy of the same class came.
   std::size_t alone = 0;                   ///< Points that never come, for there is no other image of their class ...
@@ -58,14 +58,14 @@ struct ClassBatches {
 
 /// The miner's sibling: puts classes that the lists show to be confused into one batch, so that most of its pairs are hard. Two classes are
 /// near if many points of one have points of the other among their first `negatives` neighbours of other classes, and many of the other are
-/// had: a point with a wrong label, or far from its class, moves nothing. In each round every point comes once. A class's points are
-/// divided at random into groups; a batch begins with a group and takes in, again and again, one of the class that is nearest to those it
-/// has. A batch has at least two classes. It has one group of a class, or, of a class so large that this could not come out even, as many
-/// as its share asks for; where a class is larger than all others together, groups of the others come again beside it. Of copies of a point
-/// in its own class one comes per round; points alone in their class, or with none but their copies, never come. Where this
-/// leaves fewer than two classes, as of an embedding that has collapsed, copies are points like others. The last batch of a round is filled
-/// with groups that have come already. Of classes so large that most of their lists hold no other class, the centres (means of `rows`) are
-/// compared too; without rows their batches are drawn. The same seed gives the same batches. Lists are not looked at if `near_share` is 0.
+/// had: a point with a wrong label, or far from its class, moves nothing. A class's points are divided at random into groups; a batch
+/// begins with a group and takes in, again and again, one of the class nearest to those it has; less of classes of which less is left.
+/// Every point comes once a round, but what does not fill a group waits for the next round or takes in some of it; only a class's very last
+/// group, and a round's last batch, are filled with what comes anyway. A batch has two classes or more, and one group of a class, or as
+/// many as its share asks for if it is so large; groups of others come again beside one larger than all of these. Of copies of a point in
+/// its class one comes a round; points alone in their class, or with only copies, never come; where fewer than two classes are left, copies
+/// are like others. Where most lists of a class hold no other one, centres (means of `rows`) are compared too, if there are rows. A round's
+/// batches are in random order. The same seed gives the same batches. With a `near_share` of 0 lists are not looked at.
 /// Throws InvalidArgument for bad options, lists of other points, or labels that `require_classes_for_batches` refuses.
 ClassBatches build_batches(const NeighborLists& lists, const LabelIndex& labels, const BatchBuilderOptions& options,
                            const Rows* rows = nullptr);

@@ -155,7 +155,9 @@ void visit_mining_settings(Options& o, const Visit& visit) {
   visit(Setting{"target", "What the controller aims at: constant (--target-error), or validation: the error on --reserved-images",
                 Range::one_of({"constant", "validation"})},
         o.target);
-  visit(Setting{"mined-fraction", "Share of triplets that are mined; the others are random", Range::from(0, 1)}, o.mined_fraction);
+  visit(Setting{"mined-fraction", "Share of triplets that are mined, the others random; in batches, of classes, divided by kappa",
+                Range::from(0, 1)},
+        o.mined_fraction);
   visit(
       Setting{"nearer-positives", "Take the farthest of the class where all of it is nearer than the negative, if it violates the margin"},
       o.nearer_positives);
@@ -163,12 +165,13 @@ void visit_mining_settings(Options& o, const Visit& visit) {
                 Range::from(0, kMostWhole)},
         o.hub_limit);
   visit(Setting{"duplicate-distance",
-                "Negatives nearer (squared) than this are copies under another label and never mined; 0: at distance 0", Range::from(0, 4)},
+                "Nearer (squared) than this are copies: never mined as negatives, and in batches one a round comes; 0: at distance 0",
+                Range::from(0, 4)},
         o.duplicate_distance);
-  visit(Setting{"memory-neighbors", "Of memory-batch: nearest images of each image of a batch to compare the batch with",
+  visit(Setting{"memory-neighbors", "Of memory-batch: nearest images of other classes, of each of a batch, to compare with",
                 Range::from(1, kMostWhole)},
         o.memory_neighbors);
-  visit(Setting{"warmup-epochs", "Epochs of random triplets before mining starts; auto: 2 with --weights, else 1",
+  visit(Setting{"warmup-epochs", "Epochs of random triplets, or drawn classes, before mining starts; auto: 2 with --weights, else 1",
                 Range::from(0, kMostWhole)},
         o.warmup_epochs);
   visit(Setting{"index", "auto, exact or fanng: how neighbours are found", Range::one_of({"auto", "exact", "fanng"})}, o.index);

@@ -178,10 +178,11 @@ class NeighborBatchSampler(Sampler):
         self.seed = _numbers.seed(seed)
         self._options = dict(options)
         self._batches: Optional[np.ndarray] = None
+        self._drawn: Optional[Tuple[int, np.ndarray]] = None  # an epoch and its batches
         self.stats: Dict[str, Any] = {}
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which epoch is next: it keys the next update and the order of the batches."""
+        """Says which epoch is next: it keys the next update, the order of the batches, and before the first update the batches too."""
         self.epoch = self.builder.epoch = _numbers.whole(epoch, "epoch", 0, 2**62)
 
     def update(self, embeddings: Any, *, progress: ProgressLike = None) -> Dict[str, Any]:
@@ -190,11 +191,13 @@ class NeighborBatchSampler(Sampler):
         return self.stats
 
     def _current(self) -> np.ndarray:
-        if self._batches is None:  # nothing is near anything in such rows: classes come together as the seed has it
-            rows = np.random.default_rng(self.seed).normal(size=(len(self.labels), 2)).astype(np.float32)
-            options = dict(self._options, near_share=0.0, neighbors=1)
-            self._batches = BatchBuilder(seed=self.seed, **options).build(rows, self.labels).batches
-        return self._batches
+        if self._batches is not None:
+            return self._batches
+        if self._drawn is None or self._drawn[0] != self.epoch:  # other batches every epoch: who comes together is all that they vary
+            drawn = BatchBuilder(**dict(self._options, near_share=0.0))
+            seed = (self.seed + self.epoch) % 2**64
+            self._drawn = self.epoch, drawn.build(None, self.labels, seed=seed).batches
+        return self._drawn[1]
 
     def __len__(self) -> int:
         return -(-len(self._current()) // self.world_size)
