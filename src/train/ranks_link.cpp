@@ -19,6 +19,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -86,15 +87,18 @@ constexpr const char* kAlive = "alive";        // how often ranks that work have
 
 Milliseconds milliseconds(double seconds) { return Milliseconds(static_cast<std::int64_t>(1000 * seconds)); }
 
-/// Runs `work` in a thread of its own and waits no longer than `limit`: calls into a store may wait for ever if its host is cut off. Throws
-/// what it throws; nothing: time is up, and the thread is left to itself.
+/// Runs `work` in a thread of its own and waits no longer than `limit`, nor once `in_vain`, which is asked now and then: calls into a store
+/// may wait for ever if its host is cut off. Throws what it throws; nothing: time is up, and the thread is left to itself.
 template <class Work>
-auto within(Milliseconds limit, Work work) -> std::optional<decltype(work())> {
+auto within(Milliseconds limit, Work work, const std::function<bool()>& in_vain = {}) -> std::optional<decltype(work())> {
   using Result = decltype(work());
   auto task = std::make_shared<std::packaged_task<Result()> >(std::move(work));
   std::future<Result> result = task->get_future();
   std::thread([task] { (*task)(); }).detach();
-  if (result.wait_for(limit) != std::future_status::ready) return std::nullopt;
+  const auto end = Clock::now() + limit;
+  const Milliseconds look = in_vain ? std::min(kListen, limit) : limit;
+  while (result.wait_for(look) != std::future_status::ready)
+    if (!in_vain || Clock::now() >= end || in_vain()) return std::nullopt;
   return result.get();
 }
 
@@ -540,7 +544,15 @@ void Ranks::Link::State::connect() {
     options->devices.push_back(address.empty() ? c10d::ProcessGroupGloo::createDefaultDevice()
                                                : c10d::ProcessGroupGloo::createDeviceForHostname(address));
   }
-  group = c10::make_intrusive<c10d::ProcessGroupGloo>(board.store(), world.rank, world.size, options);
+  // Gloo waits for a first connection for five times its time-out, and knows nothing of what is said on the board.
+  const auto made = within(
+      timeout(),
+      [store = board.store(), rank = world.rank, size = world.size, options] {
+        return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+      },
+      [this] { return board.failure() || board.is_gone(); });
+  if (!made) cannot_join("Timed out");
+  group = *made;
 }
 
 /// An error on the way to the others that is not theirs to tell.

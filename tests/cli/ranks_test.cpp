@@ -314,6 +314,30 @@ store.set('smartmine/0/hello/2', store.get('smartmine/0/hello/0'))
   }
 }
 
+TEST_F(RanksOfTheProgram, OneThatStandsStillWhileAllConnectIsNamedWithinTheTimeOut) {
+  if (std::system("/usr/bin/python3 -c 'from torch.distributed import TCPStore' 2>/dev/null") != 0)
+    GTEST_SKIP() << "there is no torch here";
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1}) all.push_back(start_rank(rank, 3, port, "run", {"--rank-timeout", "5"}));
+  // It has said where it can be reached, in Gloo's own way, at an address behind the others', so that these wait for it to connect.
+  write_text(folder_ / "address.py", R"(import sys, datetime
+from torch.distributed import TCPStore
+store = TCPStore('127.0.0.1', int(sys.argv[1]), 3, False, datetime.timedelta(seconds=60))
+store.set('smartmine/0/hello/2', store.get('smartmine/0/hello/0'))
+store.set('smartmine/0/0/2', store.get('smartmine/0/0/1').replace(bytes([127, 0, 0, 1]), bytes([127, 255, 255, 254])))
+)");
+  ASSERT_EQ(std::system(("/usr/bin/python3 " + (folder_ / "address.py") + " " + std::to_string(port)).c_str()), 0);
+  const auto begin = Clock::now();
+  for (auto& process : all) {
+    const Outcome outcome = process->wait();
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("rank 2 has not connected to the others within 5 s"));
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(18)) << "Gloo alone waits for five times the time-out";
+}
+
 TEST_F(RanksOfTheProgram, OneAskedToStopStopsListsOfAll) {
   write_matrix(folder_ / "x.npy", clustered_rows(20000, 16), 20000, 16);
   const int port = free_port();
