@@ -398,6 +398,35 @@ TEST_F(RanksOfTheProgram, OtherInstructionsForListsAreNamed) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "lists.ids.npy"));
 }
 
+TEST_F(RanksOfTheProgram, OnlyTheFirstNeedsThePlaceOfTheLists) {
+  write_matrix(folder_ / "x.npy", clustered_rows(700, 12), 700, 12);
+  std::filesystem::create_directory(folder_ / "there");
+  const auto knn = [this](const char* rank, int port, const std::string& output) {
+    const Words words = {SMARTMINE_PROGRAM, "knn", "--embeddings",   folder_ / "x.npy", "--neighbors", "20",
+                         "--quiet",         "--threads", "1",        "--rank-timeout",  "20",          "--output",
+                         folder_ / output};
+    return std::make_unique<Process>(
+        words,
+        Surroundings{
+            .environment = {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}}});
+  };
+  int port = free_port();  // another host has no such folder
+  auto first = knn("0", port, "there/lists"), second = knn("1", port, "elsewhere/lists");
+  for (auto* process : {&first, &second}) {
+    const Outcome outcome = (*process)->wait();
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "there/lists.ids.npy"));
+  port = free_port();  // and where the first has none, the others hear why it ends
+  first = knn("0", port, "elsewhere/lists"), second = knn("1", port, "there/lists");
+  for (auto* process : {&first, &second}) {
+    const Outcome outcome = (*process)->wait();
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("elsewhere/lists.ids.npy"));
+  }
+}
+
 TEST_F(RanksOfTheProgram, WrongWorldsEndEverywhereWithOneLine) {
   const auto expect_end = [](std::vector<std::unique_ptr<Process>> processes, const std::string& text) {
     for (auto& process : processes) {
