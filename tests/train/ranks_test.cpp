@@ -448,6 +448,17 @@ TEST_F(RanksInTraining, EndIfOneHasOtherWeights) {
   EXPECT_THAT(messages, Each(HasSubstr("rank 1 has other means of computing than rank 0: 'weights of ")));
 }
 
+TEST_F(RanksInTraining, EndIfOneHasOtherThreadsForTheNetwork) {
+  const Messages messages = run(2, [&](const std::shared_ptr<Ranks>& ranks) {
+    RunDirectory directory = open_shared(ranks.get(), [&] { return RunDirectory::create(root_ / "run", config_); });
+    RunConfig own = config_;
+    own.compute.network_threads.reset();  // then it has those of --threads, or its share of the cores
+    own.compute.threads = 1 + ranks->rank();
+    Trainer(own, directory, {}, ranks).run();
+  });
+  EXPECT_THAT(messages, Each(HasSubstr("rank 1 has other means of computing than rank 0: '2 threads for the network; --network-threads")));
+}
+
 TEST_F(RanksInTraining, SaveAnEpochThatIsStoppedWhileItIsMeasured) {
   config_.schedule.epochs = 4;
   const auto train_until = [&](const std::string& name, std::function<bool(const RunDirectory&, const ProgressEvent&)> go_on) {
