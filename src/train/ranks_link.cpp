@@ -78,6 +78,8 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kLook{20};            // between two looks into the store
 constexpr Milliseconds kStoreAnswers{2000};  // a store that takes longer, once all have met, is not there
+constexpr Milliseconds kStillSilent{200};    // and is not waited for as long again until it answers
+constexpr Milliseconds kNoLife{10'000};      // without a sign of life: then nobody is left who would hear why all end
 constexpr Milliseconds kListen{500};         // between two looks of a rank that waits for another, or works
 constexpr Milliseconds kLongestLook{5000};   // what a look may take at most: a process that stood still has not waited
 constexpr Milliseconds kForEver = std::chrono::hours(24 * 365);
@@ -204,13 +206,15 @@ class Board {
  private:
   template <class Work>
   auto ask(Work work) const -> decltype(work()) {
-    auto answer = within(patience_, std::move(work));
+    auto answer = within(*silent_ ? std::min(patience_, kStillSilent) : patience_, std::move(work));
+    *silent_ = !answer;
     if (!answer) throw StoreIsSilent("the store does not answer");
     return *answer;
   }
 
   c10::intrusive_ptr<c10d::Store> store_;
   Milliseconds patience_ = kStoreAnswers;
+  std::shared_ptr<std::atomic<bool>> silent_ = std::make_shared<std::atomic<bool>>(false);  // the last time it was asked
 };
 
 /// Ends the wait for a rank when somebody has written down a reason to end, for the one waited for may have to wait as well; and when none
@@ -370,7 +374,8 @@ struct Ranks::Link::State {
   int local_rank = 0;
   int tag = 0;
   bool failed = false;
-  bool twice = false;  // another process is this rank as well
+  bool twice = false;       // another process is this rank as well
+  bool has_waited = false;  // until the others have heard why all end
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
   std::optional<Watcher> watcher;
 
@@ -381,7 +386,7 @@ struct Ranks::Link::State {
   void compare_hellos();
   void connect();
   void has_heard(int rank) const;
-  void let_others_hear() const;
+  void let_others_hear();
   [[noreturn]] void end(const std::string& why);
   [[noreturn]] void cannot_join(const std::string& error);
   [[noreturn]] void lost(int peer, bool slow);
@@ -406,27 +411,35 @@ void Ranks::Link::State::has_heard(int rank) const {
   }
 }
 
-/// Who has the store keeps it open until the others have read why all end, which some look for only after a long piece of work.
-void Ranks::Link::State::let_others_hear() const {
-  if (!hosts_store()) return;
+/// Who has the store keeps it open until the others have read why all end, which some look for only after a long piece of work. Those that
+/// are dead or stand still will not: once nobody shows that it works they are not waited for long.
+void Ranks::Link::State::let_others_hear() {
+  if (!hosts_store() || std::exchange(has_waited, true)) return;
   const auto begin = Clock::now();
+  auto last_life = begin;
+  std::string alive;
+  const auto waits_for = [&](int r) {
+    if (board.has(fmt::format("heard/{}", r))) return false;
+    const auto now = Clock::now();
+    if (const std::string signs = board.signs_of_life(); signs != std::exchange(alive, signs)) last_life = now;
+    // One that has not come may yet come, but is not waited for long.
+    return now - begin < (board.has(fmt::format("seen/{}", r)) ? timeout() : kStoreAnswers) && now - last_life < kNoLife;
+  };
   try {
-    for (int r = 0; r < world.size; ++r)  // one that has not come may yet come, but is not waited for long
-      while (!board.has(fmt::format("heard/{}", r)) &&
-             Clock::now() - begin < (board.has(fmt::format("seen/{}", r)) ? timeout() : kStoreAnswers))
-        std::this_thread::sleep_for(kLook);
+    for (int r = 0; r < world.size; ++r)
+      while (waits_for(r)) std::this_thread::sleep_for(kLook);
   } catch (const std::exception&) {
     // The store is this process's own; without it there is nothing to wait for.
   }
 }
 
-/// Ends the work of this rank; all others hear why.
+/// Ends the work of this rank; all others hear why. Once all are connected they are waited for only after this rank had time to say it.
 void Ranks::Link::State::end(const std::string& why) {
   failed = true;
   board.set_patience(kStoreAnswers);
   const std::string first = board.fail(why);
   if (!twice) has_heard(world.rank);  // else the other one of that number is yet to
-  let_others_hear();
+  if (!watcher) let_others_hear();
   throw RankFailure(first);
 }
 
@@ -592,6 +605,7 @@ Ranks::Link::Link(const RankWorld& world) {
 
 Ranks::Link::~Link() {
   if (!state_->failed) state_->has_heard(state_->world.rank);
+  if (state_->failed) state_->let_others_hear();
   // Taking connections down waits for peers that may be gone; the end of the process does it better.
   if (state_->failed) {
     state_->group.release();
@@ -655,11 +669,11 @@ void Ranks::Link::exchange(std::span<const Piece> pieces) {
 }
 
 void Ranks::Link::fail(const std::string& why) noexcept {
-  if (state_->failed) return;
-  state_->failed = true;
-  state_->board.fail(why);
   try {
-    state_->has_heard(state_->world.rank);
+    if (!std::exchange(state_->failed, true)) {
+      state_->board.fail(why);
+      state_->has_heard(state_->world.rank);
+    }
     state_->let_others_hear();
   } catch (...) {
     // What is noted and waited for is for the others alone.

@@ -32,6 +32,7 @@ class Ranks::Link {
   };
   /// Of each rank one, in their order: gives one's own and gets the others'.
   void exchange(std::span<const Piece> pieces);
+  /// Tells the others why this rank ends, unless one has told why all do; who has the store then waits until they have heard it.
   void fail(const std::string& why) noexcept;
 
  private:

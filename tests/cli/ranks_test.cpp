@@ -263,6 +263,48 @@ TEST_F(RanksOfTheProgram, OneThatLooksUpLateHearsWhyAllEnded) {
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(50));
 }
 
+TEST_F(RanksOfTheProgram, RankZeroSaysAtOnceThatTwoAreDeadAndWaitsForNeither) {
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1, 2}) all.push_back(start_rank(rank, 3, port, "run", {"--epochs", "4000", "--rank-timeout", "60"}));
+  ASSERT_TRUE(has_checkpoint("run", *all[0]));
+  for (const std::size_t rank : {std::size_t{1}, std::size_t{2}}) all[rank]->send(SIGKILL);
+  const auto begin = Clock::now();
+  EXPECT_TRUE(all[0]->wait_for_error_text("is gone")) << "while it waits for the others to hear it";
+  const Outcome outcome = all[0]->wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(40));
+}
+
+TEST_F(RanksOfTheProgram, RankZeroThatStandsStillIsNamedSoonThoughItHasTheStore) {
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1, 2}) all.push_back(start_rank(rank, 3, port, "run", {"--epochs", "4000", "--rank-timeout", "6"}));
+  ASSERT_TRUE(has_checkpoint("run", *all[0]));
+  all[0]->send(SIGSTOP);
+  const auto begin = Clock::now();
+  for (const std::size_t rank : {std::size_t{1}, std::size_t{2}}) {
+    const Outcome outcome = all[rank]->wait();
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("rank 0 has not answered for 6 s"));
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(15)) << "each question to a store that is silent may take two seconds";
+}
+
+TEST_F(RanksOfTheProgram, OneThatWasKilledIsNamedOnceByWhoStartedIt) {
+  std::unique_ptr<Process> process = start("run", {"--epochs", "4000", "--ranks", "3"});
+  ASSERT_TRUE(has_checkpoint("run", *process));
+  const std::vector<pid_t> ranks = children_of(process->id());
+  ASSERT_EQ(ranks.size(), 3U);
+  kill(ranks[2], SIGKILL);
+  const Outcome outcome = process->wait();
+  const std::string line = "rank 2 was killed by signal 9\n";
+  EXPECT_THAT(outcome.err, HasSubstr("smartmine: " + line));
+  EXPECT_EQ(outcome.err.find(line), outcome.err.rfind(line)) << outcome.err;
+}
+
 TEST_F(RanksOfTheProgram, ASignalEndsAllThoughOneStandsStill) {
   std::unique_ptr<Process> process = start("run", {"--epochs", "4000", "--ranks", "3", "--rank-timeout", "3"});
   ASSERT_TRUE(has_checkpoint("run", *process));
