@@ -512,7 +512,8 @@ void Ranks::Link::State::meet(Clock::time_point end_of_wait) {
   if (twice)
     end(fmt::format("rank {} has come twice; every rank must be started once, and no other run may use port {}", world.rank, world.port));
   board.set(fmt::format("hello/{}", world.rank),
-            fmt::format("smartmine {}, LibTorch {}, {} ranks\n{}", SMARTMINE_VERSION, TORCH_VERSION, world.size, host_name()));
+            fmt::format("smartmine {} ({}), LibTorch {}, {} ranks\n{}", SMARTMINE_VERSION, source_digest(), TORCH_VERSION, world.size,
+                        host_name()));
   std::set<int> missing;
   for (int r = 0; r < world.size; ++r) missing.insert(r);
   while (true) {

@@ -9,6 +9,9 @@
 
 namespace smartmine {
 
+/// What this program was built from, as "sources 0123456789ab". Made by the build.
+const char* source_digest();
+
 /// The connections of a rank: all that knows c10d. Whatever goes wrong is a RankFailure that names a rank.
 class Ranks::Link {
  public:

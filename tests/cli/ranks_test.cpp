@@ -14,6 +14,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -538,36 +539,56 @@ TEST_F(RanksOfTheProgram, AnImageThatOneCannotReadIsNamedByAll) {
   }
 }
 
-/// A copy of the program that says it is another version: its number is another, wherever it stands in the file.
-void write_other_version(const std::string& path, const std::string& version, const std::string& other) {
-  const std::filesystem::path whole = std::filesystem::path(SMARTMINE_PROGRAM).parent_path() / "smartmine-torch";
-  std::string bytes = read_text(whole.string());
-  for (std::size_t at = bytes.find(version); at != std::string::npos; at = bytes.find(version, at)) bytes.replace(at, other.size(), other);
-  std::ofstream(path, std::ios::binary) << bytes;
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+std::string whole_program() { return (std::filesystem::path(SMARTMINE_PROGRAM).parent_path() / "smartmine-torch").string(); }
+
+/// Ranks 0 and 1, of which the second is of a copy of the program that says something else of itself, wherever that stands in the file.
+class RanksOfTwoPrograms : public RanksOfTheProgram {
+ protected:
+  void expect_named(const std::string& before, const std::string& own, const std::string& other) {
+    std::string bytes = read_text(whole_program());
+    for (std::size_t at = bytes.find(own); at != std::string::npos; at = bytes.find(own, at)) bytes.replace(at, other.size(), other);
+    const std::string path = folder_ / "other-torch";
+    std::ofstream(path, std::ios::binary) << bytes;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    const int port = free_port();
+    std::vector<std::unique_ptr<Process>> all;
+    all.push_back(start_rank(0, 2, port, "run", {}));
+    Words words = command("run");
+    words.insert(words.begin(), path);
+    const std::map<std::string, std::string> second = {
+        {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}};
+    all.push_back(std::make_unique<Process>(words, Surroundings{.environment = second}));
+    for (auto& process : all) {
+      const Outcome outcome = process->wait();
+      EXPECT_EQ(outcome.status, 1);
+      EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr("rank 1 is of 'smartmine " + before + other));
+      EXPECT_THAT(outcome.err, HasSubstr("rank 0 is of 'smartmine " + before + own));
+    }
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  }
+  static std::string version() {
+    const std::string told = smartmine({"--version"}).out;  // "smartmine 0.1.0 ..."
+    const std::size_t begin = told.find_first_of("0123456789");
+    return told.substr(begin, told.find_first_not_of("0123456789.", begin) - begin);
+  }
+};
+
+TEST_F(RanksOfTwoPrograms, AnotherVersionIsNamedByAll) {
+  const std::string own = version();
+  expect_named("", own, "9" + own.substr(1));
 }
 
-TEST_F(RanksOfTheProgram, AnotherVersionIsNamedByAll) {
-  const std::string told = smartmine({"--version"}).out;  // "smartmine 0.1.0 ..."
-  const std::size_t begin = told.find_first_of("0123456789");
-  const std::string version = told.substr(begin, told.find_first_not_of("0123456789.", begin) - begin);
-  const std::string other = "9" + version.substr(1);
-  write_other_version(folder_ / "other-torch", version, other);
-  const int port = free_port();
-  std::vector<std::unique_ptr<Process>> all;
-  all.push_back(start_rank(0, 2, port, "run", {}));
-  Words words = command("run");
-  words.insert(words.begin(), folder_ / "other-torch");
-  all.push_back(std::make_unique<Process>(
-      words, Surroundings{.environment = {
-                              {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}}}));
-  for (auto& process : all) {
-    const Outcome outcome = process->wait();
-    EXPECT_EQ(outcome.status, 1);
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank 1 is of 'smartmine " + other), HasSubstr("rank 0 is of 'smartmine " + version)));
+TEST_F(RanksOfTwoPrograms, OtherSourcesOfTheSameVersionAreNamedByAll) {
+  constexpr std::size_t kLength = std::string_view("sources 0123456789ab").size();
+  const std::string program = read_text(whole_program());
+  std::string own;
+  for (std::size_t at = program.find("sources "); at != std::string::npos && own.empty(); at = program.find("sources ", at + 1)) {
+    const std::string text = program.substr(at, kLength);
+    if (text.find_first_not_of("0123456789abcdef", std::string_view("sources ").size()) == std::string::npos) own = text;
   }
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  ASSERT_EQ(own.size(), kLength) << "the program does not say what it was built from";
+  expect_named(version() + " (", own, own.substr(0, kLength - 1) + (own.back() == '0' ? '1' : '0'));
 }
 
 TEST_F(RanksOfTheProgram, APortInUseIsNamed) {
