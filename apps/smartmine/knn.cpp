@@ -48,6 +48,10 @@ void check(const KnnArguments& arguments) {
     throw UsageError(
         fmt::format("--output is '{}'; it must be the beginning of file names, such as lists or results/lists", arguments.output));
   arguments.neighbors.check();
+}
+
+// The same of what is written, where this process writes it.
+void check_files(const KnnArguments& arguments) {
   std::vector<std::string> outputs = {arguments.ids_path(), arguments.distances_path()};
   if (!arguments.neighbors.graph.empty()) outputs.push_back(arguments.neighbors.graph);
   check_outputs({arguments.embeddings}, outputs);
@@ -154,6 +158,7 @@ std::string description_of(const KnnArguments& arguments, const Rows& rows) {
 }
 
 void run_knn(KnnArguments arguments, const RankPlace& place) {
+  if (place.first) check_files(arguments);
   auto begin = std::chrono::steady_clock::now();
   const Embeddings embeddings = read_embeddings(arguments.embeddings);
   double read_seconds = seconds_since(begin);
@@ -200,6 +205,7 @@ void run_knn(KnnArguments arguments, const RankPlace& place) {
 void run_knn(const KnnArguments& arguments) {
   check(arguments);
   if (!arguments.ranks.several()) return run_knn(arguments, {});
+  if (!RankArguments::started()) check_files(arguments);  // before ranks are started, the first of which will say the same
   if (torch_part() == nullptr) throw UsageError("--ranks needs a smartmine that was built with LibTorch, through which ranks talk");
   torch_part()->share_work(arguments.ranks, [&](const RankPlace& place) { run_knn(arguments, place); });
 }

@@ -19,9 +19,11 @@ void RankArguments::add_to(CLI::App& command) {
       ->capture_default_str();
 }
 
-bool RankArguments::several() const {
+bool RankArguments::several() const { return ranks > 1 || started(); }
+
+bool RankArguments::started() {
   const char* const size = std::getenv("WORLD_SIZE");
-  return ranks > 1 || (size != nullptr && std::string_view(size) != "1") || (size == nullptr && std::getenv("RANK") != nullptr);
+  return (size != nullptr && std::string_view(size) != "1") || (size == nullptr && std::getenv("RANK") != nullptr);
 }
 
 }  // namespace smartmine::app

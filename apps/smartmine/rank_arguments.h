@@ -18,6 +18,8 @@ struct RankArguments {
   void add_to(CLI::App& command);
   /// Whether there are several: they are asked for, or the environment speaks of them.
   bool several() const;
+  /// Whether the environment speaks of them: this process is one, and not who starts them.
+  static bool started();
 };
 
 /// Where a command stands among the processes that do its work.

@@ -32,6 +32,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLastWords{5};   // for the others, once one has failed
 constexpr std::chrono::milliseconds kLook{10};  // between two looks at the children
 constexpr int kSignalBase = 128;
+constexpr std::string_view kKilled = " was killed by signal ";  // who has started the ranks says so itself
+
+bool is_said(const RankFailure& failure) { return std::string_view(failure.what()).find(kKilled) != std::string_view::npos; }
 
 /// Words as exec wants them.
 class Words {
@@ -132,7 +135,7 @@ class Children {
     const int status = WIFSIGNALED(raw) ? kSignalBase + WTERMSIG(raw) : WEXITSTATUS(raw);
     const bool asked_to = WIFSIGNALED(raw) ? WTERMSIG(raw) == handed_on_ : status > kSignalBase;  // by us, or that rank alone
     if (WIFSIGNALED(raw) && status_ == 0) {
-      const std::string what = fmt::format("rank {} was killed by signal {}", rank, WTERMSIG(raw));
+      const std::string what = fmt::format("rank {}{}{}", rank, kKilled, WTERMSIG(raw));
       store_.fail(what);
       if (asked_to)
         unheard_ = true;
@@ -173,7 +176,12 @@ std::shared_ptr<Ranks> join_ranks(const RankArguments& arguments) {
   if (!world) return nullptr;
   world->timeout_seconds = arguments.timeout;
   if (world->rank > 0) speak_as(fmt::format("rank {} of {}", world->rank, world->size));
-  return Ranks::join(*world);
+  try {
+    return Ranks::join(*world);
+  } catch (const RankFailure& failure) {
+    if (is_said(failure)) throw Ended{1};
+    throw;
+  }
 }
 
 void run_as_rank(const std::shared_ptr<Ranks>& ranks, const std::function<void()>& work) {
@@ -195,10 +203,10 @@ void run_as_rank(const std::shared_ptr<Ranks>& ranks, const std::function<void()
     throw;
   } catch (const RankFailure& failure) {
     if (!ranks) throw;
-    ranks->fail(failure.what());
     const bool was_asked = std::string_view(failure.what()).ends_with(kAskedToStop);
-    if (!was_asked || ranks->is_first()) warn(failure.what());
+    if ((!was_asked || ranks->is_first()) && !is_said(failure)) warn(failure.what());
     std::fflush(nullptr);
+    ranks->fail(failure.what());  // the first may then wait for others that are to hear it
     _exit(was_asked ? stopped() : 1);  // connections to ranks that are gone are not to be waited for
   } catch (const std::exception& error) {
     const std::string_view what = error.what();

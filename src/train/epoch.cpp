@@ -127,6 +127,8 @@ std::optional<std::string> run_epoch(const Epoch& epoch, Persistent& kept, Recor
   if (auto trouble = take_steps(epoch, *kept.optimizer, kept.state.rate_scale, now)) return trouble;
   if (epoch.is_evaluated()) recorder.measure(epoch, *kept.optimizer, now.record);
   now.record.reserved_error = reserved_error(epoch, now.record);
+  // The last thing that can stop it, and then it is saved as under way: what kappa learns from is an epoch that is done.
+  if (epoch.ranks != nullptr) expect_same_weights(*epoch.ranks, epoch);
   if (now.record.reserved_error && kept.kappa && epoch.config.mining.target == "validation") kept.kappa->aim(*now.record.reserved_error);
   if (now.plan.observe_kappa && kept.kappa)
     kept.kappa->observe(now.record.training_error(), std::min(1.0, now.record.mined_share() / epoch.config.mining.mined_fraction));

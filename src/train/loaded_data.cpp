@@ -4,10 +4,20 @@
 
 #include "smartmine/core/error.h"
 #include "smartmine/run/run_data.h"
+#include "train/network_threads.h"
 #include "train/rank_work.h"
 
 namespace smartmine {
 namespace {
+
+/// Throws RankFailure if the bits of a rank would be others.
+void expect_same_computing(const Network& network, const RunConfig& config) {
+  if (network.ranks == nullptr) return;
+  expect_same_means(*network.ranks, network.device, config.model);
+  if (network.device.is_cpu())
+    network.ranks->expect_same("means of computing", fmt::format("{} threads for the network; --network-threads sets that\n",
+                                                                 network_threads(config.compute)));
+}
 
 void check_all(ImageStore& store, const Dataset& half, Ranks* ranks, const Progress& progress) {
   if (ranks == nullptr) return store.check_all(progress);
@@ -51,7 +61,7 @@ void check_images(const Dataset& half, const RunConfig& config, Ranks* ranks, co
 }
 
 LoadedData load_data(const RunConfig& config, const SystemTraits& traits, const Network& network, const Progress& progress) {
-  if (network.ranks != nullptr) expect_same_means(*network.ranks, network.device, config.model);
+  expect_same_computing(network, config);
   const DataSplits splits = load_run_data(config);
   const Dataset& held_out = evaluated_half(config, splits);
   LoadedImages training = load_half(splits.train, config, network, progress);

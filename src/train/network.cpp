@@ -14,6 +14,7 @@
 #include "smartmine/run/backbone_traits.h"
 #include "smartmine/train/embed_images.h"
 #include "smartmine/train/trainer.h"
+#include "train/network_threads.h"
 #include "train/upload.h"
 
 namespace smartmine {
@@ -80,14 +81,6 @@ AugmentOptions augmentation(const RunConfig& config) {
           .seed = config.compute.seed};
 }
 
-/// Torch's threads. Its sums depend on them, so they follow from the settings alone and not from who takes part: as many shards as there
-/// are share the cores between them.
-std::int64_t network_threads(const ComputeOptions& compute) {
-  if (compute.network_threads) return *compute.network_threads;
-  const auto all = static_cast<std::int64_t>(resolve_threads(static_cast<unsigned>(compute.threads)));
-  return compute.threads > 0 ? all : std::max<std::int64_t>(1, all / compute.shards.value_or(1));
-}
-
 /// How many passes through the network a process makes at the same time: as many as have threads of their own. A GPU is busy with one.
 std::int64_t passes_at_once(const ComputeOptions& compute, const torch::Device& device) {
   if (!device.is_cpu()) return 1;
@@ -102,6 +95,12 @@ std::int64_t shards_of_a_rank(const ComputeOptions& compute, const Ranks* ranks)
 }
 
 }  // namespace
+
+std::int64_t network_threads(const ComputeOptions& compute) {
+  if (compute.network_threads) return *compute.network_threads;
+  const auto all = static_cast<std::int64_t>(resolve_threads(static_cast<unsigned>(compute.threads)));
+  return compute.threads > 0 ? all : std::max<std::int64_t>(1, all / compute.shards.value_or(1));
+}
 
 DeviceImages::DeviceImages(ImageStore& store, const torch::Device& device) : store_(store), device_(device) {
   const std::size_t count = size();

@@ -19,6 +19,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -77,6 +78,8 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kLook{20};            // between two looks into the store
 constexpr Milliseconds kStoreAnswers{2000};  // a store that takes longer, once all have met, is not there
+constexpr Milliseconds kStillSilent{200};    // and is not waited for as long again until it answers
+constexpr Milliseconds kNoLife{10'000};      // without a sign of life: then nobody is left who would hear why all end
 constexpr Milliseconds kListen{500};         // between two looks of a rank that waits for another, or works
 constexpr Milliseconds kLongestLook{5000};   // what a look may take at most: a process that stood still has not waited
 constexpr Milliseconds kForEver = std::chrono::hours(24 * 365);
@@ -86,15 +89,18 @@ constexpr const char* kAlive = "alive";        // how often ranks that work have
 
 Milliseconds milliseconds(double seconds) { return Milliseconds(static_cast<std::int64_t>(1000 * seconds)); }
 
-/// Runs `work` in a thread of its own and waits no longer than `limit`: calls into a store may wait for ever if its host is cut off. Throws
-/// what it throws; nothing: time is up, and the thread is left to itself.
+/// Runs `work` in a thread of its own and waits no longer than `limit`, nor once `in_vain`, which is asked now and then: calls into a store
+/// may wait for ever if its host is cut off. Throws what it throws; nothing: time is up, and the thread is left to itself.
 template <class Work>
-auto within(Milliseconds limit, Work work) -> std::optional<decltype(work())> {
+auto within(Milliseconds limit, Work work, const std::function<bool()>& in_vain = {}) -> std::optional<decltype(work())> {
   using Result = decltype(work());
   auto task = std::make_shared<std::packaged_task<Result()> >(std::move(work));
   std::future<Result> result = task->get_future();
   std::thread([task] { (*task)(); }).detach();
-  if (result.wait_for(limit) != std::future_status::ready) return std::nullopt;
+  const auto end = Clock::now() + limit;
+  const Milliseconds look = in_vain ? std::min(kListen, limit) : limit;
+  while (result.wait_for(look) != std::future_status::ready)
+    if (!in_vain || Clock::now() >= end || in_vain()) return std::nullopt;
   return result.get();
 }
 
@@ -200,13 +206,15 @@ class Board {
  private:
   template <class Work>
   auto ask(Work work) const -> decltype(work()) {
-    auto answer = within(patience_, std::move(work));
+    auto answer = within(*silent_ ? std::min(patience_, kStillSilent) : patience_, std::move(work));
+    *silent_ = !answer;
     if (!answer) throw StoreIsSilent("the store does not answer");
     return *answer;
   }
 
   c10::intrusive_ptr<c10d::Store> store_;
   Milliseconds patience_ = kStoreAnswers;
+  std::shared_ptr<std::atomic<bool>> silent_ = std::make_shared<std::atomic<bool>>(false);  // the last time it was asked
 };
 
 /// Ends the wait for a rank when somebody has written down a reason to end, for the one waited for may have to wait as well; and when none
@@ -366,7 +374,8 @@ struct Ranks::Link::State {
   int local_rank = 0;
   int tag = 0;
   bool failed = false;
-  bool twice = false;  // another process is this rank as well
+  bool twice = false;       // another process is this rank as well
+  bool has_waited = false;  // until the others have heard why all end
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
   std::optional<Watcher> watcher;
 
@@ -377,7 +386,7 @@ struct Ranks::Link::State {
   void compare_hellos();
   void connect();
   void has_heard(int rank) const;
-  void let_others_hear() const;
+  void let_others_hear();
   [[noreturn]] void end(const std::string& why);
   [[noreturn]] void cannot_join(const std::string& error);
   [[noreturn]] void lost(int peer, bool slow);
@@ -402,27 +411,35 @@ void Ranks::Link::State::has_heard(int rank) const {
   }
 }
 
-/// Who has the store keeps it open until the others have read why all end, which some look for only after a long piece of work.
-void Ranks::Link::State::let_others_hear() const {
-  if (!hosts_store()) return;
+/// Who has the store keeps it open until the others have read why all end, which some look for only after a long piece of work. Those that
+/// are dead or stand still will not: once nobody shows that it works they are not waited for long.
+void Ranks::Link::State::let_others_hear() {
+  if (!hosts_store() || std::exchange(has_waited, true)) return;
   const auto begin = Clock::now();
+  auto last_life = begin;
+  std::string alive;
+  const auto waits_for = [&](int r) {
+    if (board.has(fmt::format("heard/{}", r))) return false;
+    const auto now = Clock::now();
+    if (const std::string signs = board.signs_of_life(); signs != std::exchange(alive, signs)) last_life = now;
+    // One that has not come may yet come, but is not waited for long.
+    return now - begin < (board.has(fmt::format("seen/{}", r)) ? timeout() : kStoreAnswers) && now - last_life < kNoLife;
+  };
   try {
-    for (int r = 0; r < world.size; ++r)  // one that has not come may yet come, but is not waited for long
-      while (!board.has(fmt::format("heard/{}", r)) &&
-             Clock::now() - begin < (board.has(fmt::format("seen/{}", r)) ? timeout() : kStoreAnswers))
-        std::this_thread::sleep_for(kLook);
+    for (int r = 0; r < world.size; ++r)
+      while (waits_for(r)) std::this_thread::sleep_for(kLook);
   } catch (const std::exception&) {
     // The store is this process's own; without it there is nothing to wait for.
   }
 }
 
-/// Ends the work of this rank; all others hear why.
+/// Ends the work of this rank; all others hear why. Once all are connected they are waited for only after this rank had time to say it.
 void Ranks::Link::State::end(const std::string& why) {
   failed = true;
   board.set_patience(kStoreAnswers);
   const std::string first = board.fail(why);
   if (!twice) has_heard(world.rank);  // else the other one of that number is yet to
-  let_others_hear();
+  if (!watcher) let_others_hear();
   throw RankFailure(first);
 }
 
@@ -495,7 +512,8 @@ void Ranks::Link::State::meet(Clock::time_point end_of_wait) {
   if (twice)
     end(fmt::format("rank {} has come twice; every rank must be started once, and no other run may use port {}", world.rank, world.port));
   board.set(fmt::format("hello/{}", world.rank),
-            fmt::format("smartmine {}, LibTorch {}, {} ranks\n{}", SMARTMINE_VERSION, TORCH_VERSION, world.size, host_name()));
+            fmt::format("smartmine {} ({}), LibTorch {}, {} ranks\n{}", SMARTMINE_VERSION, source_digest(), TORCH_VERSION, world.size,
+                        host_name()));
   std::set<int> missing;
   for (int r = 0; r < world.size; ++r) missing.insert(r);
   while (true) {
@@ -540,7 +558,15 @@ void Ranks::Link::State::connect() {
     options->devices.push_back(address.empty() ? c10d::ProcessGroupGloo::createDefaultDevice()
                                                : c10d::ProcessGroupGloo::createDeviceForHostname(address));
   }
-  group = c10::make_intrusive<c10d::ProcessGroupGloo>(board.store(), world.rank, world.size, options);
+  // Gloo waits for a first connection for five times its time-out, and knows nothing of what is said on the board.
+  const auto made = within(
+      timeout(),
+      [store = board.store(), rank = world.rank, size = world.size, options] {
+        return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+      },
+      [this] { return board.failure() || board.is_gone(); });
+  if (!made) cannot_join("Timed out");
+  group = *made;
 }
 
 /// An error on the way to the others that is not theirs to tell.
@@ -580,6 +606,7 @@ Ranks::Link::Link(const RankWorld& world) {
 
 Ranks::Link::~Link() {
   if (!state_->failed) state_->has_heard(state_->world.rank);
+  if (state_->failed) state_->let_others_hear();
   // Taking connections down waits for peers that may be gone; the end of the process does it better.
   if (state_->failed) {
     state_->group.release();
@@ -643,11 +670,11 @@ void Ranks::Link::exchange(std::span<const Piece> pieces) {
 }
 
 void Ranks::Link::fail(const std::string& why) noexcept {
-  if (state_->failed) return;
-  state_->failed = true;
-  state_->board.fail(why);
   try {
-    state_->has_heard(state_->world.rank);
+    if (!std::exchange(state_->failed, true)) {
+      state_->board.fail(why);
+      state_->has_heard(state_->world.rank);
+    }
     state_->let_others_hear();
   } catch (...) {
     // What is noted and waited for is for the others alone.

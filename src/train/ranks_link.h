@@ -9,6 +9,9 @@
 
 namespace smartmine {
 
+/// What this program was built from, as "sources 0123456789ab". Made by the build.
+const char* source_digest();
+
 /// The connections of a rank: all that knows c10d. Whatever goes wrong is a RankFailure that names a rank.
 class Ranks::Link {
  public:
@@ -32,6 +35,7 @@ class Ranks::Link {
   };
   /// Of each rank one, in their order: gives one's own and gets the others'.
   void exchange(std::span<const Piece> pieces);
+  /// Tells the others why this rank ends, unless one has told why all do; who has the store then waits until they have heard it.
   void fail(const std::string& why) noexcept;
 
  private:

@@ -21,8 +21,12 @@ constexpr const char* kPlan = "plan.safetensors";
 TrainState full_state(const Persistent& kept) {
   TrainState state = kept.state;
   state.kappa = kept.kappa ? kept.kappa->save() : "";
+  const TrainState between;
   state.in_epoch = kept.under_way.has_value();
-  state.record.clear();
+  state.next_step = between.next_step;  // of the epoch that a resumed run took up
+  state.batch_items = between.batch_items;
+  state.observe_kappa = between.observe_kappa;
+  state.record = between.record;
   if (!kept.under_way) return state;
   state.next_step = kept.under_way->next_step;
   state.batch_items = kept.under_way->plan.batch_items;

@@ -165,8 +165,6 @@ bool Trainer::Work::try_epoch() {
 }
 
 void Trainer::Work::finish_epoch(const std::function<void(const EpochRecord&)>& on_epoch) {
-  // Before the epoch is taken as done: if one was asked to stop, all save it as under way.
-  if (ranks_) expect_same_weights(*ranks_, epoch(kept_.state.epochs_done + 1));
   EpochRecord record = std::move(kept_.under_way->record);
   kept_.under_way.reset();
   if (ranks_) record = shared_record(*ranks_, record);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -263,6 +264,48 @@ TEST_F(RanksOfTheProgram, OneThatLooksUpLateHearsWhyAllEnded) {
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(50));
 }
 
+TEST_F(RanksOfTheProgram, RankZeroSaysAtOnceThatTwoAreDeadAndWaitsForNeither) {
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1, 2}) all.push_back(start_rank(rank, 3, port, "run", {"--epochs", "4000", "--rank-timeout", "60"}));
+  ASSERT_TRUE(has_checkpoint("run", *all[0]));
+  for (const std::size_t rank : {std::size_t{1}, std::size_t{2}}) all[rank]->send(SIGKILL);
+  const auto begin = Clock::now();
+  EXPECT_TRUE(all[0]->wait_for_error_text("is gone")) << "while it waits for the others to hear it";
+  const Outcome outcome = all[0]->wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(40));
+}
+
+TEST_F(RanksOfTheProgram, RankZeroThatStandsStillIsNamedSoonThoughItHasTheStore) {
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1, 2}) all.push_back(start_rank(rank, 3, port, "run", {"--epochs", "4000", "--rank-timeout", "6"}));
+  ASSERT_TRUE(has_checkpoint("run", *all[0]));
+  all[0]->send(SIGSTOP);
+  const auto begin = Clock::now();
+  for (const std::size_t rank : {std::size_t{1}, std::size_t{2}}) {
+    const Outcome outcome = all[rank]->wait();
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("rank 0 has not answered for 6 s"));
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(15)) << "each question to a store that is silent may take two seconds";
+}
+
+TEST_F(RanksOfTheProgram, OneThatWasKilledIsNamedOnceByWhoStartedIt) {
+  std::unique_ptr<Process> process = start("run", {"--epochs", "4000", "--ranks", "3"});
+  ASSERT_TRUE(has_checkpoint("run", *process));
+  const std::vector<pid_t> ranks = children_of(process->id());
+  ASSERT_EQ(ranks.size(), 3U);
+  kill(ranks[2], SIGKILL);
+  const Outcome outcome = process->wait();
+  const std::string line = "rank 2 was killed by signal 9\n";
+  EXPECT_THAT(outcome.err, HasSubstr("smartmine: " + line));
+  EXPECT_EQ(outcome.err.find(line), outcome.err.rfind(line)) << outcome.err;
+}
+
 TEST_F(RanksOfTheProgram, ASignalEndsAllThoughOneStandsStill) {
   std::unique_ptr<Process> process = start("run", {"--epochs", "4000", "--ranks", "3", "--rank-timeout", "3"});
   ASSERT_TRUE(has_checkpoint("run", *process));
@@ -312,6 +355,30 @@ store.set('smartmine/0/hello/2', store.get('smartmine/0/hello/0'))
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("rank 2 has not connected to the others within 8 s"));
   }
+}
+
+TEST_F(RanksOfTheProgram, OneThatStandsStillWhileAllConnectIsNamedWithinTheTimeOut) {
+  if (std::system("/usr/bin/python3 -c 'from torch.distributed import TCPStore' 2>/dev/null") != 0)
+    GTEST_SKIP() << "there is no torch here";
+  const int port = free_port();
+  std::vector<std::unique_ptr<Process>> all;
+  for (const int rank : {0, 1}) all.push_back(start_rank(rank, 3, port, "run", {"--rank-timeout", "5"}));
+  // It has said where it can be reached, in Gloo's own way, at an address behind the others', so that these wait for it to connect.
+  write_text(folder_ / "address.py", R"(import sys, datetime
+from torch.distributed import TCPStore
+store = TCPStore('127.0.0.1', int(sys.argv[1]), 3, False, datetime.timedelta(seconds=60))
+store.set('smartmine/0/hello/2', store.get('smartmine/0/hello/0'))
+store.set('smartmine/0/0/2', store.get('smartmine/0/0/1').replace(bytes([127, 0, 0, 1]), bytes([127, 255, 255, 254])))
+)");
+  ASSERT_EQ(std::system(("/usr/bin/python3 " + (folder_ / "address.py") + " " + std::to_string(port)).c_str()), 0);
+  const auto begin = Clock::now();
+  for (auto& process : all) {
+    const Outcome outcome = process->wait();
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("rank 2 has not connected to the others within 5 s"));
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(18)) << "Gloo alone waits for five times the time-out";
 }
 
 TEST_F(RanksOfTheProgram, OneAskedToStopStopsListsOfAll) {
@@ -372,6 +439,35 @@ TEST_F(RanksOfTheProgram, OtherInstructionsForListsAreNamed) {
   }
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "lists.ids.npy"));
+}
+
+TEST_F(RanksOfTheProgram, OnlyTheFirstNeedsThePlaceOfTheLists) {
+  write_matrix(folder_ / "x.npy", clustered_rows(700, 12), 700, 12);
+  std::filesystem::create_directory(folder_ / "there");
+  const auto knn = [this](const char* rank, int port, const std::string& output) {
+    const Words words = {SMARTMINE_PROGRAM, "knn", "--embeddings",   folder_ / "x.npy", "--neighbors", "20",
+                         "--quiet",         "--threads", "1",        "--rank-timeout",  "20",          "--output",
+                         folder_ / output};
+    return std::make_unique<Process>(
+        words,
+        Surroundings{
+            .environment = {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}}});
+  };
+  int port = free_port();  // another host has no such folder
+  auto first = knn("0", port, "there/lists"), second = knn("1", port, "elsewhere/lists");
+  for (auto* process : {&first, &second}) {
+    const Outcome outcome = (*process)->wait();
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "there/lists.ids.npy"));
+  port = free_port();  // and where the first has none, the others hear why it ends
+  first = knn("0", port, "elsewhere/lists"), second = knn("1", port, "there/lists");
+  for (auto* process : {&first, &second}) {
+    const Outcome outcome = (*process)->wait();
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("elsewhere/lists.ids.npy"));
+  }
 }
 
 TEST_F(RanksOfTheProgram, WrongWorldsEndEverywhereWithOneLine) {
@@ -443,36 +539,56 @@ TEST_F(RanksOfTheProgram, AnImageThatOneCannotReadIsNamedByAll) {
   }
 }
 
-/// A copy of the program that says it is another version: its number is another, wherever it stands in the file.
-void write_other_version(const std::string& path, const std::string& version, const std::string& other) {
-  const std::filesystem::path whole = std::filesystem::path(SMARTMINE_PROGRAM).parent_path() / "smartmine-torch";
-  std::string bytes = read_text(whole.string());
-  for (std::size_t at = bytes.find(version); at != std::string::npos; at = bytes.find(version, at)) bytes.replace(at, other.size(), other);
-  std::ofstream(path, std::ios::binary) << bytes;
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+std::string whole_program() { return (std::filesystem::path(SMARTMINE_PROGRAM).parent_path() / "smartmine-torch").string(); }
+
+/// Ranks 0 and 1, of which the second is of a copy of the program that says something else of itself, wherever that stands in the file.
+class RanksOfTwoPrograms : public RanksOfTheProgram {
+ protected:
+  void expect_named(const std::string& before, const std::string& own, const std::string& other) {
+    std::string bytes = read_text(whole_program());
+    for (std::size_t at = bytes.find(own); at != std::string::npos; at = bytes.find(own, at)) bytes.replace(at, other.size(), other);
+    const std::string path = folder_ / "other-torch";
+    std::ofstream(path, std::ios::binary) << bytes;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    const int port = free_port();
+    std::vector<std::unique_ptr<Process>> all;
+    all.push_back(start_rank(0, 2, port, "run", {}));
+    Words words = command("run");
+    words.insert(words.begin(), path);
+    const std::map<std::string, std::string> second = {
+        {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}};
+    all.push_back(std::make_unique<Process>(words, Surroundings{.environment = second}));
+    for (auto& process : all) {
+      const Outcome outcome = process->wait();
+      EXPECT_EQ(outcome.status, 1);
+      EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr("rank 1 is of 'smartmine " + before + other));
+      EXPECT_THAT(outcome.err, HasSubstr("rank 0 is of 'smartmine " + before + own));
+    }
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  }
+  static std::string version() {
+    const std::string told = smartmine({"--version"}).out;  // "smartmine 0.1.0 ..."
+    const std::size_t begin = told.find_first_of("0123456789");
+    return told.substr(begin, told.find_first_not_of("0123456789.", begin) - begin);
+  }
+};
+
+TEST_F(RanksOfTwoPrograms, AnotherVersionIsNamedByAll) {
+  const std::string own = version();
+  expect_named("", own, "9" + own.substr(1));
 }
 
-TEST_F(RanksOfTheProgram, AnotherVersionIsNamedByAll) {
-  const std::string told = smartmine({"--version"}).out;  // "smartmine 0.1.0 ..."
-  const std::size_t begin = told.find_first_of("0123456789");
-  const std::string version = told.substr(begin, told.find_first_not_of("0123456789.", begin) - begin);
-  const std::string other = "9" + version.substr(1);
-  write_other_version(folder_ / "other-torch", version, other);
-  const int port = free_port();
-  std::vector<std::unique_ptr<Process>> all;
-  all.push_back(start_rank(0, 2, port, "run", {}));
-  Words words = command("run");
-  words.insert(words.begin(), folder_ / "other-torch");
-  all.push_back(std::make_unique<Process>(
-      words, Surroundings{.environment = {
-                              {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}}}));
-  for (auto& process : all) {
-    const Outcome outcome = process->wait();
-    EXPECT_EQ(outcome.status, 1);
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank 1 is of 'smartmine " + other), HasSubstr("rank 0 is of 'smartmine " + version)));
+TEST_F(RanksOfTwoPrograms, OtherSourcesOfTheSameVersionAreNamedByAll) {
+  constexpr std::size_t kLength = std::string_view("sources 0123456789ab").size();
+  const std::string program = read_text(whole_program());
+  std::string own;
+  for (std::size_t at = program.find("sources "); at != std::string::npos && own.empty(); at = program.find("sources ", at + 1)) {
+    const std::string text = program.substr(at, kLength);
+    if (text.find_first_not_of("0123456789abcdef", std::string_view("sources ").size()) == std::string::npos) own = text;
   }
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  ASSERT_EQ(own.size(), kLength) << "the program does not say what it was built from";
+  expect_named(version() + " (", own, own.substr(0, kLength - 1) + (own.back() == '0' ? '1' : '0'));
 }
 
 TEST_F(RanksOfTheProgram, APortInUseIsNamed) {

@@ -4,19 +4,23 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "files.h"
 #include "program.h"
 #include "smartmine/core/random.h"
+#include "train/made_folder.h"
 
 namespace smartmine::test {
 namespace {
@@ -51,6 +55,24 @@ class RanksKill : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
+  /// The same on a folder of small pictures of 40 classes, of which some are held out where there is something to choose.
+  Words command_on_folder(const std::string& run, const Words& more) {
+    if (!fs::exists(folder_ / "images")) make_image_folder(folder_ / "images", 40, 16);
+    Words words = {"train", "--quiet", "--device", "cpu", "--threads", "1", "--shards", "4", "--resume", "auto"};
+    for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{{"--dataset", "folder"},
+                                                                                        {"--data-root", folder_ / "images"},
+                                                                                        {"--channels", "1"},
+                                                                                        {"--input-size", "16"},
+                                                                                        {"--batch-size", "24"},
+                                                                                        {"--embedding-dim", "8"},
+                                                                                        {"--warmup-epochs", "1"},
+                                                                                        {"--epochs", "6"},
+                                                                                        {"--save-epochs", "1,2"},
+                                                                                        {"--output", folder_ / run}})
+      words.insert(words.end(), {option, value});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
   void expect_same(const std::string& a, const std::string& b) const {
     for (const char* name : {"checkpoint/model.safetensors", "checkpoint/optimizer.safetensors", "metrics.csv", "triplets/epoch-0001.npy",
                              "triplets/epoch-0002.npy"}) {
@@ -58,44 +80,73 @@ class RanksKill : public ::testing::Test {
       EXPECT_EQ(read_text(folder_ / (a + "/" + name)), read_text(folder_ / (b + "/" + name))) << name;
     }
   }
+  /// What starts a run, or goes on with it.
+  using Command = std::function<Words(const std::string& run, const Words& more)>;
+  /// Sends a signal to one of two to four ranks at random moments until it has ended so many runs, each time with a resume by another
+  /// number of ranks, the last by one. Whatever comes to its end is the same as a run of one process.
+  void signal_at_random(const Command& command, int signal, std::size_t times) {
+    ASSERT_EQ(smartmine(command("whole", {"--ranks", "1"})).status, 0);
+    const auto begin = Clock::now();
+    ASSERT_EQ(smartmine(command("four", {"--ranks", "4"})).status, 0);
+    const std::chrono::duration<double> time = Clock::now() - begin;
+    expect_same("whole", "four");
+    Random random(static_cast<std::uint64_t>(begin.time_since_epoch().count()));
+    std::size_t stopped = 0, ended = 0;
+    while (stopped < times) {
+      const std::size_t ranks = 2 + random.below(3);
+      Words words = command("cut", {"--ranks", std::to_string(ranks), "--rank-timeout", "30"});
+      words.insert(words.begin(), SMARTMINE_PROGRAM);
+      Process process(words);
+      std::this_thread::sleep_for(time * random.uniform());
+      std::vector<pid_t> children = children_of(process.id());
+      while (children.empty() && process.running()) children = children_of(process.id());
+      if (!children.empty()) kill(children[random.below(children.size())], signal);
+      const auto at = Clock::now();
+      const Outcome outcome = process.wait();
+      if (outcome.status == 0) {  // it was faster
+        expect_same("whole", "cut");
+        fs::remove_all(folder_ / "cut");
+        ++ended;
+        ASSERT_LT(ended, 20 * times);
+        continue;
+      }
+      ++stopped;
+      EXPECT_LT(Clock::now() - at, std::chrono::seconds(45)) << outcome.err;
+      if (signal == SIGKILL)
+        EXPECT_THAT(outcome.err, HasSubstr("killed by signal 9")) << outcome.err;
+      else
+        EXPECT_EQ(outcome.status, 128 + signal) << outcome.err;
+    }
+    RecordProperty("stopped", std::to_string(stopped));
+    RecordProperty("came_to_their_end", std::to_string(ended));
+    const Outcome last = smartmine(command("cut", {"--ranks", "1"}));
+    EXPECT_EQ(last.status, 0) << last.err;
+    expect_same("whole", "cut");
+  }
   TemporaryFolder folder_;
 };
 
 TEST_F(RanksKill, AnyRankAtAnyMomentAndAnotherNumberGoesOnToTheSameEnd) {
-  ASSERT_EQ(smartmine(command("whole", {"--ranks", "1"})).status, 0);
-  const auto begin = Clock::now();
-  ASSERT_EQ(smartmine(command("four", {"--ranks", "4"})).status, 0);
-  const std::chrono::duration<double> time = Clock::now() - begin;
-  expect_same("whole", "four");
-  Random random(static_cast<std::uint64_t>(begin.time_since_epoch().count()));
-  std::size_t killed = 0, ended = 0;
-  while (killed < rank_kills()) {
-    const std::size_t ranks = 2 + random.below(3);
-    Words words = command("cut", {"--ranks", std::to_string(ranks), "--rank-timeout", "30"});
-    words.insert(words.begin(), SMARTMINE_PROGRAM);
-    Process process(words);
-    std::this_thread::sleep_for(time * random.uniform());
-    std::vector<pid_t> children = children_of(process.id());
-    while (children.empty() && process.running()) children = children_of(process.id());
-    if (!children.empty()) kill(children[random.below(children.size())], SIGKILL);
-    const auto at = Clock::now();
-    const Outcome outcome = process.wait();
-    if (outcome.status == 0) {  // it was faster
-      expect_same("whole", "cut");
-      fs::remove_all(folder_ / "cut");
-      ++ended;
-      ASSERT_LT(ended, 20 * rank_kills());
-      continue;
-    }
-    ++killed;
-    EXPECT_LT(Clock::now() - at, std::chrono::seconds(45)) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr("killed by signal 9")) << outcome.err;
-  }
-  RecordProperty("killed", std::to_string(killed));
-  RecordProperty("came_to_their_end", std::to_string(ended));
-  const Outcome last = smartmine(command("cut", {"--ranks", "1"}));
-  EXPECT_EQ(last.status, 0) << last.err;
-  expect_same("whole", "cut");
+  signal_at_random([this](const std::string& run, const Words& more) { return command(run, more); }, SIGKILL, rank_kills());
+}
+
+TEST_F(RanksKill, AnyRankAtAnyMomentOfChoosingAndAnotherNumberChoosesTheSame) {
+  signal_at_random(
+      [this](const std::string& run, Words more) {
+        more.insert(more.end(), {"--choose", "on"});
+        return command_on_folder(run, more);
+      },
+      SIGKILL, std::max<std::size_t>(1, rank_kills() / 5));
+}
+
+// With the adaptive system, the usual one, which learns from every epoch what kappa does.
+TEST_F(RanksKill, AnyRankAskedToStopAtAnyMomentAndAnotherNumberGoesOnToTheSameEnd) {
+  signal_at_random(
+      [this](const std::string& run, Words more) {
+        more.insert(more.end(), {"--choose", "off"});
+        return command_on_folder(run, more);
+      },
+      SIGINT, std::max<std::size_t>(1, rank_kills() / 5));
 }
 
 /// Two hosts: network namespaces with addresses and names of their own, and a cable between them.

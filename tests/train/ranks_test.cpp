@@ -448,27 +448,46 @@ TEST_F(RanksInTraining, EndIfOneHasOtherWeights) {
   EXPECT_THAT(messages, Each(HasSubstr("rank 1 has other means of computing than rank 0: 'weights of ")));
 }
 
+TEST_F(RanksInTraining, EndIfOneHasOtherThreadsForTheNetwork) {
+  const Messages messages = run(2, [&](const std::shared_ptr<Ranks>& ranks) {
+    RunDirectory directory = open_shared(ranks.get(), [&] { return RunDirectory::create(root_ / "run", config_); });
+    RunConfig own = config_;
+    own.compute.network_threads.reset();  // then it has those of --threads, or its share of the cores
+    own.compute.threads = 1 + ranks->rank();
+    Trainer(own, directory, {}, ranks).run();
+  });
+  EXPECT_THAT(messages, Each(HasSubstr("rank 1 has other means of computing than rank 0: '2 threads for the network; --network-threads")));
+}
+
 TEST_F(RanksInTraining, SaveAnEpochThatIsStoppedWhileItIsMeasured) {
+  config_.schedule.epochs = 4;
   const auto train_until = [&](const std::string& name, std::function<bool(const RunDirectory&, const ProgressEvent&)> go_on) {
     return run(2, [&](const std::shared_ptr<Ranks>& ranks) {
       RunDirectory directory = open_shared(ranks.get(), [&] {
         return std::filesystem::exists(root_ / name) ? RunDirectory::open(root_ / name) : RunDirectory::create(root_ / name, config_);
       });
       const Progress progress = [&](const ProgressEvent& event) { return !ranks->is_first() || go_on(directory, event); };
-      Trainer(config_, directory, find_system("triplet-global"), progress, ranks).run();
+      Trainer(config_, directory, find_system(config_.system.name), progress, ranks).run();
     });
+  };
+  const auto state_of = [&](const std::string& run) {
+    std::ifstream file(root_ / run / "checkpoint/state.json");
+    return std::string((std::istreambuf_iterator<char>(file)), {});
   };
   const auto always = [](const RunDirectory&, const ProgressEvent&) { return true; };
   const auto in_measuring = [](const RunDirectory& run, const ProgressEvent& event) {
-    return run.log().size() != 2 || event.stage != "retrieval";  // epochs 0 and 1 are told, so it is the second's
+    return run.log().size() != 3 || event.stage != "retrieval";  // epochs 0 to 2 are told, so it is the third's
   };
-  EXPECT_THAT(train_until("cut", in_measuring), Each(Not(IsEmpty())));
-  std::ifstream file(root_ / "cut/checkpoint/state.json");
-  const std::string state((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_THAT(state, HasSubstr("\"in_epoch\": true"));
-  EXPECT_THAT(train_until("cut", always), Each(IsEmpty()));
-  EXPECT_THAT(train_until("whole", always), Each(IsEmpty()));
-  EXPECT_EQ(weights("cut"), weights("whole"));
+  // The adaptive one learns from every epoch how kappa and its errors go together: from each once, and from a whole one.
+  for (const std::string system : {"triplet-global", "triplet-fanng-global-adaptive"}) {
+    config_.system.name = system;
+    EXPECT_THAT(train_until("cut " + system, in_measuring), Each(Not(IsEmpty())));
+    EXPECT_THAT(state_of("cut " + system), HasSubstr("\"in_epoch\": true"));
+    EXPECT_THAT(train_until("cut " + system, always), Each(IsEmpty()));
+    EXPECT_THAT(train_until("whole " + system, always), Each(IsEmpty()));
+    EXPECT_EQ(weights("cut " + system), weights("whole " + system));
+    EXPECT_EQ(state_of("cut " + system), state_of("whole " + system));
+  }
 }
 
 TEST_F(RanksInTraining, EndIfOneHasOtherImages) {

@@ -96,7 +96,7 @@ class Ranks {
   /// others that this rank works.
   Progress watched(const Progress& progress);
 
-  /// Tells the others why this rank ends; they then say so. The first reason counts.
+  /// Tells the others why this rank ends; they say so. The first reason counts. Rank 0, if it opened the port, waits until they have heard.
   void fail(const std::string& why) noexcept;
 
  private:
