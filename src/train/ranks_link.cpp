@@ -83,6 +83,8 @@ constexpr Milliseconds kForEver = std::chrono::hours(24 * 365);
 constexpr const char* kPrefix = "smartmine/";  // of our keys in a store that others may use
 constexpr const char* kFailure = "failure";    // the key under which the first reason to end stands
 constexpr const char* kAlive = "alive";        // how often ranks that work have said so
+constexpr const char* kOnly = "0";             // what ranks write below in a store that serves no others, before or after
+constexpr const char* kRounds = "rounds";      // in one that lasts: below it stands which round is the last
 
 Milliseconds milliseconds(double seconds) { return Milliseconds(static_cast<std::int64_t>(1000 * seconds)); }
 
@@ -120,8 +122,14 @@ class StoreIsSilent : public RankFailure {
 class Board {
  public:
   Board(c10::intrusive_ptr<c10d::Store> store, const std::string& attempt)
-      : store_(c10::make_intrusive<c10d::PrefixStore>(kPrefix + attempt, std::move(store))) {}
+      : whole_(store), store_(c10::make_intrusive<c10d::PrefixStore>(kPrefix + attempt, std::move(store))) {}
 
+  /// That of another attempt in the same store.
+  Board of(const std::string& attempt) const {
+    Board other(whole_, attempt);
+    other.patience_ = patience_;
+    return other;
+  }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
   /// How long calls wait from now on.
   void set_patience(Milliseconds patience) { patience_ = patience; }
@@ -205,6 +213,7 @@ class Board {
     return *answer;
   }
 
+  c10::intrusive_ptr<c10d::Store> whole_;
   c10::intrusive_ptr<c10d::Store> store_;
   Milliseconds patience_ = kStoreAnswers;
 };
@@ -349,6 +358,9 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
+/// The round that rank 0 has opened last in a store that lasts; empty: none yet.
+std::string last_round(const Board& rounds) { return rounds.has("last") ? rounds.get("last") : ""; }
+
 std::string numbers(const std::set<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
@@ -362,6 +374,7 @@ struct Ranks::Link::State {
 
   RankWorld world;
   Board board;
+  std::string round;  // of a store that lasts: the one this rank is in
   int local_size = 1;
   int local_rank = 0;
   int tag = 0;
@@ -373,6 +386,10 @@ struct Ranks::Link::State {
   bool hosts_store() const { return world.rank == 0 && !world.store_elsewhere; }
   Milliseconds timeout() const { return milliseconds(world.timeout_seconds); }
   void greet(Clock::time_point end_of_wait);
+  void enter_round(Clock::time_point end_of_wait);
+  void find_round(const Board& rounds, Clock::time_point end_of_wait);
+  std::optional<bool> round_is_met(bool all_said_hello);
+  std::string came_twice() const;
   void meet(Clock::time_point end_of_wait);
   void compare_hellos();
   void connect();
@@ -489,11 +506,79 @@ void Ranks::Link::State::greet(Clock::time_point end_of_wait) {
                                 world.address, world.port, world.store_elsewhere ? "a store for ranks" : "rank 0", world.timeout_seconds));
 }
 
+std::string Ranks::Link::State::came_twice() const {
+  return fmt::format("rank {} has come twice; every rank must be started once, and no other run may use port {}", world.rank, world.port);
+}
+
+/// In a store that lasts rank 0 opens a round, and the others enter the last one. It may be left over from ranks that are dead by now. So
+/// one in which this rank has been, or that has failed, is passed over, and `meet` looks again while it waits.
+void Ranks::Link::State::find_round(const Board& rounds, Clock::time_point end_of_wait) {
+  const std::string came = fmt::format("came/{}", world.rank);
+  if (world.rank == 0) {
+    round = fmt::to_string(rounds.add("count"));
+    board = rounds.of("round/" + round);
+    board.add(came);
+    rounds.set("last", round);
+    return;
+  }
+  std::optional<std::string> before;  // why all ended in a round that was passed over
+  std::optional<Board> doubted;       // was this rank there in an attempt before, or is there another one of this number?
+  while (true) {
+    if (const std::string last = last_round(rounds); !last.empty() && last != round) {
+      round = last;
+      const Board there = rounds.of("round/" + last);
+      doubted.reset();
+      before = there.failure();
+      if (!before && there.add(came) == 1) {
+        board = there;
+        return;
+      }
+      if (!before) {
+        there.set("twice", came_twice());
+        doubted = there;
+      }
+    }
+    // Rank 0 answers while it waits for others. If it is dead, or all have met, this is another attempt.
+    if (doubted && doubted->failure() == came_twice()) throw RankFailure(came_twice());
+    if (Clock::now() > end_of_wait)
+      throw RankFailure(fmt::format("rank 0 has not come{} within {:g} s{}{}", round.empty() ? "" : " again", world.timeout_seconds,
+                                    before ? "; all ended before: " : "", before.value_or("")));
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+void Ranks::Link::State::enter_round(Clock::time_point end_of_wait) {
+  try {
+    find_round(board.of(kRounds), end_of_wait);
+  } catch (const StoreIsSilent&) {  // nothing is written down, for that would be no attempt's
+    throw RankFailure("the store that ranks meet in does not answer");
+  } catch (const RankFailure&) {
+    throw;
+  } catch (const std::exception&) {
+    throw RankFailure("the store that ranks meet in is gone");
+  }
+}
+
+/// In a store that lasts: whether all are here, as rank 0 says, which is alive then. Without that, what is here may be left over from an
+/// attempt before. None: rank 0 has come to another round.
+std::optional<bool> Ranks::Link::State::round_is_met(bool all_said_hello) {
+  if (world.rank > 0) {
+    if (board.has("met")) return true;
+    return last_round(board.of(kRounds)) == round ? std::optional(false) : std::nullopt;
+  }
+  if (board.has("twice")) end(board.get("twice"));
+  if (last_round(board.of(kRounds)) != round) end(came_twice());
+  if (all_said_hello) board.set("met", "");
+  return all_said_hello;
+}
+
 /// Waits until all ranks have said hello.
 void Ranks::Link::State::meet(Clock::time_point end_of_wait) {
-  twice = board.add(fmt::format("came/{}", world.rank)) > 1;
-  if (twice)
-    end(fmt::format("rank {} has come twice; every rank must be started once, and no other run may use port {}", world.rank, world.port));
+  if (world.store_lasts)
+    enter_round(end_of_wait);
+  else
+    twice = board.add(fmt::format("came/{}", world.rank)) > 1;
+  if (twice) end(came_twice());
   board.set(fmt::format("hello/{}", world.rank),
             fmt::format("smartmine {}, LibTorch {}, {} ranks\n{}", SMARTMINE_VERSION, TORCH_VERSION, world.size, host_name()));
   std::set<int> missing;
@@ -501,10 +586,14 @@ void Ranks::Link::State::meet(Clock::time_point end_of_wait) {
   while (true) {
     for (auto r = missing.begin(); r != missing.end();) r = board.has(fmt::format("hello/{}", *r)) ? missing.erase(r) : std::next(r);
     if (auto why = board.failure()) end(*why);
-    if (missing.empty()) return;
-    if (Clock::now() > end_of_wait)
+    const std::optional<bool> met = world.store_lasts ? round_is_met(missing.empty()) : missing.empty();
+    if (!met) return meet(end_of_wait);
+    if (*met) return;
+    if (Clock::now() > end_of_wait) {
+      if (missing.empty()) missing.insert(0);  // its hello is left over
       end(fmt::format("{} {} not come within {:g} s; {} were expected", numbers(missing), missing.size() == 1 ? "has" : "have",
                       world.timeout_seconds, world.size));
+    }
     std::this_thread::sleep_for(kLook);
   }
 }
@@ -561,7 +650,7 @@ void Ranks::Link::State::cannot_join(const std::string& error) {
 Ranks::Link::Link(const RankWorld& world) {
   ignore_broken_pipes();
   const auto end_of_wait = Clock::now() + milliseconds(world.timeout_seconds);
-  state_ = std::make_unique<State>(world, Board(open_store(world), world.attempt));
+  state_ = std::make_unique<State>(world, Board(open_store(world), kOnly));
   try {
     state_->greet(end_of_wait);
     state_->meet(end_of_wait);
@@ -665,7 +754,7 @@ class RankStore::Server {
     store_ = c10::make_intrusive<c10d::TCPStore>("localhost", options);
   }
   std::uint16_t port() const { return store_->getPort(); }
-  void fail(const std::string& why) const noexcept { Board(store_, RankWorld().attempt).fail(why); }
+  void fail(const std::string& why) const noexcept { Board(store_, kOnly).fail(why); }
 
  private:
   c10::intrusive_ptr<c10d::TCPStore> store_;
