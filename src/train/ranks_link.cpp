@@ -295,8 +295,18 @@ class Watcher {
   std::jthread thread_;  // the last: it uses what is above
 };
 
-/// The address of this host on the way to another: what peers can reach it by.
-std::string own_address(const std::string& target, std::uint16_t port) {
+std::string number_of(const sockaddr* address, socklen_t length) {
+  std::array<char, NI_MAXHOST> text{};
+  return getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0 ? text.data() : "";
+}
+
+/// The way from this host to another, by the numbers of its two ends. Empty: there is none.
+struct Way {
+  std::string own;
+  std::string target;
+};
+
+Way way_to(const std::string& target, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
@@ -307,14 +317,34 @@ std::string own_address(const std::string& target, std::uint16_t port) {
     if (socket < 0) continue;
     sockaddr_storage own{};
     socklen_t length = sizeof own;
-    std::array<char, NI_MAXHOST> text{};
     const bool known = ::connect(socket, each->ai_addr, each->ai_addrlen) == 0 &&
-                       getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-                       getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+                       getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0;
     ::close(socket);
-    if (known) return text.data();
+    Way way;
+    if (known) way = {number_of(reinterpret_cast<sockaddr*>(&own), length), number_of(each->ai_addr, each->ai_addrlen)};
+    if (!way.own.empty()) return way;
   }
   return {};
+}
+
+/// Whether an address, a number, leads nowhere but to this host.
+bool is_loopback(const std::string& address) {
+  in6_addr number{};
+  return address.starts_with("127.") || (inet_pton(AF_INET6, address.c_str(), &number) == 1 && IN6_IS_ADDR_LOOPBACK(&number));
+}
+
+bool is_of_this_host(const std::string& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address.c_str(), nullptr, &hints, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
+  const int socket = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return false;
+  const bool bound = ::bind(socket, found->ai_addr, found->ai_addrlen) == 0;
+  ::close(socket);
+  return bound;
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const RankWorld& world) {
@@ -330,7 +360,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankWorld& world) {
     if (store) return *store;
   } catch (const std::exception& error) {
     // Who opened it connects to it as well, and may not find the way.
-    const bool unreachable = own_address(world.address, world.port).empty();
+    const bool unreachable = way_to(world.address, world.port).own.empty();
     if (options.isServer && !unreachable)
       throw RankFailure(
           fmt::format("port {} cannot be opened for the other ranks ({}); choose another MASTER_PORT", world.port,
@@ -392,6 +422,7 @@ struct Ranks::Link::State {
   std::string came_twice() const;
   void meet(Clock::time_point end_of_wait);
   void compare_hellos();
+  std::string address_for_others();
   void connect();
   void has_heard(int rank) const;
   void let_others_hear() const;
@@ -579,6 +610,7 @@ void Ranks::Link::State::meet(Clock::time_point end_of_wait) {
   else
     twice = board.add(fmt::format("came/{}", world.rank)) > 1;
   if (twice) end(came_twice());
+  board.set(fmt::format("way/{}", world.rank), way_to(world.address, world.port).target);
   board.set(fmt::format("hello/{}", world.rank),
             fmt::format("smartmine {}, LibTorch {}, {} ranks\n{}", SMARTMINE_VERSION, TORCH_VERSION, world.size, host_name()));
   std::set<int> missing;
@@ -613,6 +645,24 @@ void Ranks::Link::State::compare_hellos() {
   local_rank = world.local_rank.value_or(static_cast<int>(std::count(hosts.begin(), own, *own)));
 }
 
+/// Where the others can reach this rank; empty: LibTorch is to find out.
+std::string Ranks::Link::State::address_for_others() {
+  std::string own = way_to(world.address, world.port).own;
+  if (!is_loopback(own)) return own;
+  // The store is on this host, whose own name stands for 127.0.1.1 in its /etc/hosts if that is Debian's. Others know where it is.
+  std::set<std::string> known;
+  for (int r = 0; r < world.size; ++r)
+    if (const std::string key = fmt::format("way/{}", r); board.has(key)) known.insert(board.get(key));
+  std::erase_if(known, [](const std::string& address) { return address.empty() || is_loopback(address); });
+  if (known.empty()) return own;  // the others are on this host as well
+  for (const std::string& address : known)
+    if (is_of_this_host(address)) return address;
+  end(fmt::format(
+      "rank {} reaches MASTER_ADDR at {}, others at {}, which is no address of this host; GLOO_SOCKET_IFNAME must name its network "
+      "interface that leads to the others",
+      world.rank, own, fmt::join(known, ", ")));
+}
+
 void Ranks::Link::State::connect() {
   auto options = c10d::ProcessGroupGloo::Options::create();
   options->timeout = timeout();
@@ -625,7 +675,7 @@ void Ranks::Link::State::connect() {
       end(fmt::format("rank {} has no network interface '{}' with an address, which GLOO_SOCKET_IFNAME names", world.rank, interface));
     }
   } else {
-    const std::string address = own_address(world.address, world.port);
+    const std::string address = address_for_others();
     options->devices.push_back(address.empty() ? c10d::ProcessGroupGloo::createDefaultDevice()
                                                : c10d::ProcessGroupGloo::createDeviceForHostname(address));
   }

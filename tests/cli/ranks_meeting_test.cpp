@@ -1,6 +1,9 @@
-// How ranks meet in a store that lasts from one attempt to the next, as torchrun's agents keep it.
+// How ranks meet: by which addresses, and in a store that lasts from one attempt to the next, as torchrun's agents keep it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -23,6 +26,18 @@ using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 using Processes = std::vector<std::unique_ptr<Process>>;
 namespace fs = std::filesystem;
+
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  bind(socket, reinterpret_cast<sockaddr*>(&address), length);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  close(socket);
+  return ntohs(address.sin_port);
+}
 
 // Says at which port it is, and then how many keys it has.
 constexpr const char* kStore = R"(import datetime, os, socket, sys, time
@@ -165,6 +180,26 @@ TEST_F(RanksInALastingStore, SayWhoCameTwiceOrNotAtAll) {
   const Outcome alone = start(0, 3, 0, "2")->wait();
   EXPECT_EQ(alone.status, 1);
   EXPECT_THAT(alone.err, HasSubstr("ranks 1, 2 have not come within 2 s; 3 were expected"));
+}
+
+// Debian writes `127.0.1.1 NAME` into a host's own /etc/hosts; ranks_kill_test.cpp has hosts that find each other in spite of that.
+TEST_F(RanksMeeting, SayThatAnInterfaceMustBeNamedWhereTheOthersKnowAnAddressThatIsNotHere) {
+  write_text(folder_ / "other.py", R"(import datetime, sys, time
+from torch.distributed import TCPStore
+store = TCPStore('127.0.0.1', int(sys.argv[1]), 2, False, datetime.timedelta(seconds=60))
+hello = store.get('smartmine/0/hello/0')
+store.set('smartmine/0/way/1', '203.0.113.7')
+store.set('smartmine/0/hello/1', hello)
+time.sleep(60)
+)");
+  const std::string port = std::to_string(free_port());
+  auto first = start({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", port}}, "4");
+  const Process other({"/usr/bin/python3", folder_ / "other.py", port});
+  const Outcome outcome = first->wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("rank 0 reaches MASTER_ADDR at 127.0.0.1, others at 203.0.113.7, which is no address of this host; "
+                                     "GLOO_SOCKET_IFNAME must name"));
 }
 
 }  // namespace
