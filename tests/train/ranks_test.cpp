@@ -474,6 +474,19 @@ TEST_F(RanksInTraining, SaveAnEpochThatIsStoppedWhileItIsMeasured) {
   EXPECT_EQ(weights("cut"), weights("whole"));
 }
 
+TEST_F(RanksInTraining, ShareTheQueriesOfAMeasurement) {
+  std::vector<std::size_t> shares(3);
+  const Messages messages = run(3, [&](const std::shared_ptr<Ranks>& ranks) {
+    RunDirectory directory = open_shared(ranks.get(), [&] { return RunDirectory::create(root_ / "run", config_); });
+    Trainer(config_, directory, [&](const ProgressEvent& event) {
+      if (event.stage == "retrieval") shares[static_cast<std::size_t>(ranks->rank())] = event.total;
+      return true;
+    }, ranks).run();
+  });
+  EXPECT_THAT(messages, Each(IsEmpty()));
+  EXPECT_THAT(shares, Each(testing::AllOf(testing::Ge(shares[2]), testing::Le(shares[2] + 1), testing::Gt(0U))));
+}
+
 TEST_F(RanksInTraining, EndIfOneHasOtherImages) {
   std::filesystem::copy(root_ / "images", root_ / "less", std::filesystem::copy_options::recursive);
   std::filesystem::remove(root_ / "less/class10/3.png");
