@@ -1,16 +1,12 @@
 // How ranks meet: by which addresses, and in a store that lasts from one attempt to the next, as torchrun's agents keep it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -26,18 +22,6 @@ using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 using Processes = std::vector<std::unique_ptr<Process>>;
 namespace fs = std::filesystem;
-
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  bind(socket, reinterpret_cast<sockaddr*>(&address), length);
-  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
-  close(socket);
-  return ntohs(address.sin_port);
-}
 
 // Says at which port it is, and then how many keys it has.
 constexpr const char* kStore = R"(import datetime, os, socket, sys, time
@@ -57,47 +41,32 @@ while True:
     time.sleep(0.02)
 )";
 
-class RanksMeeting : public ::testing::Test {
+class RanksInALastingStore : public ::testing::Test {
  protected:
   void SetUp() override {
     if (smartmine({"--version"}).out.find("several ranks") == std::string::npos) GTEST_SKIP() << "this program was built without ranks";
     if (std::system("/usr/bin/python3 -c 'from torch.distributed import TCPStore' 2>/dev/null") != 0)
       GTEST_SKIP() << "there is no torch here";
     write_matrix(folder_ / "x.npy", clustered_rows(300, 8), 300, 8);
-  }
-  static void wait_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
-
-  std::unique_ptr<Process> start(std::map<std::string, std::string> environment, const std::string& timeout) {
-    const std::vector<std::string> words = {SMARTMINE_PROGRAM, "knn",     "--embeddings",   folder_ / "x.npy", "--neighbors", "5",
-                                            "--quiet",         "--index", "exact",          "--threads",       "1",           "--output",
-                                            folder_ / "lists", "--json",  "--rank-timeout", timeout};
-    environment.insert({"MASTER_ADDR", "127.0.0.1"});
-    return std::make_unique<Process>(words, Surroundings{.environment = std::move(environment)});
-  }
-
-  TemporaryFolder folder_;
-};
-
-class RanksInALastingStore : public RanksMeeting {
- protected:
-  void SetUp() override {
-    RanksMeeting::SetUp();
-    if (IsSkipped()) return;
     write_text(folder_ / "store.py", kStore);
     store_ = std::make_unique<Process>(std::vector<std::string>{"/usr/bin/python3", folder_ / "store.py", folder_.path().string() + "/"});
     const auto end = Clock::now() + std::chrono::seconds(60);
-    while (!(fs::exists(folder_ / "port") && fs::exists(folder_ / "keys")) && store_->running() && Clock::now() < end) wait_a_little();
+    while (!fs::exists(folder_ / "keys") && store_->running() && Clock::now() < end) wait_a_little();
     ASSERT_TRUE(fs::exists(folder_ / "keys"));
   }
+  static void wait_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
   /// One whose agent has counted so many restarts.
   std::unique_ptr<Process> start(int rank, int size, int restarts, const std::string& timeout = "30") {
-    return RanksMeeting::start({{"RANK", std::to_string(rank)},
-                                {"WORLD_SIZE", std::to_string(size)},
-                                {"MASTER_PORT", read_text(folder_ / "port")},
-                                {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                                {"TORCHELASTIC_RESTART_COUNT", std::to_string(restarts)}},
-                               timeout);
+    const std::vector<std::string> words = {SMARTMINE_PROGRAM, "knn",     "--embeddings",   folder_ / "x.npy", "--neighbors", "5",
+                                            "--quiet",         "--index", "exact",          "--threads",       "1",           "--output",
+                                            folder_ / "lists", "--json",  "--rank-timeout", timeout};
+    return std::make_unique<Process>(words, Surroundings{.environment = {{"RANK", std::to_string(rank)},
+                                                                         {"WORLD_SIZE", std::to_string(size)},
+                                                                         {"MASTER_ADDR", "127.0.0.1"},
+                                                                         {"MASTER_PORT", read_text(folder_ / "port")},
+                                                                         {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                                                         {"TORCHELASTIC_RESTART_COUNT", std::to_string(restarts)}}});
   }
   /// Until it has had nothing new to say for a while; what an earlier one has said is not new.
   void wait_until_it_waits(Process& process, const std::string& keys_before) const {
@@ -120,6 +89,7 @@ class RanksInALastingStore : public RanksMeeting {
     }
   }
 
+  TemporaryFolder folder_;
   std::unique_ptr<Process> store_;
 };
 
@@ -183,18 +153,16 @@ TEST_F(RanksInALastingStore, SayWhoCameTwiceOrNotAtAll) {
 }
 
 // Debian writes `127.0.1.1 NAME` into a host's own /etc/hosts; ranks_kill_test.cpp has hosts that find each other in spite of that.
-TEST_F(RanksMeeting, SayThatAnInterfaceMustBeNamedWhereTheOthersKnowAnAddressThatIsNotHere) {
-  write_text(folder_ / "other.py", R"(import datetime, sys, time
+TEST_F(RanksInALastingStore, SayThatAnInterfaceMustBeNamedWhereOthersKnowAnAddressThatIsNotHere) {
+  write_text(folder_ / "other.py", R"(import datetime, sys
 from torch.distributed import TCPStore
 store = TCPStore('127.0.0.1', int(sys.argv[1]), 2, False, datetime.timedelta(seconds=60))
-hello = store.get('smartmine/0/hello/0')
-store.set('smartmine/0/way/1', '203.0.113.7')
-store.set('smartmine/0/hello/1', hello)
-time.sleep(60)
+hello = store.get('smartmine/round/1/hello/0')
+store.set('smartmine/round/1/way/1', '203.0.113.7')
+store.set('smartmine/round/1/hello/1', hello)
 )");
-  const std::string port = std::to_string(free_port());
-  auto first = start({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", port}}, "4");
-  const Process other({"/usr/bin/python3", folder_ / "other.py", port});
+  auto first = start(0, 2, 0, "8");
+  const Process other({"/usr/bin/python3", folder_ / "other.py", read_text(folder_ / "port")});
   const Outcome outcome = first->wait();
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
