@@ -87,8 +87,8 @@ class Children {
                                                 {"LOCAL_RANK", std::to_string(rank)},
                                                 {"MASTER_ADDR", "127.0.0.1"},
                                                 {"MASTER_PORT", std::to_string(store_.port())},
-                                                {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                                                {"TORCHELASTIC_RESTART_COUNT", "0"}}));
+                                                {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                                                {kStartersStore, "True"}}));
       const pid_t id = fork();
       if (id < 0) {
         end_all(SIGKILL);

@@ -16,6 +16,7 @@
 #include "smartmine/core/parallel.h"
 #include "smartmine/graph/gpu_lists.h"
 #include "smartmine/graph/neighbor_index.h"
+#include "smartmine/graph/team.h"
 
 namespace smartmine {
 namespace {
@@ -101,21 +102,15 @@ class Measurement {
     std::iota(order.begin(), order.end(), 0U);
     if (options_.precision)
       std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return list_length(a) < list_length(b); });
-    if ((options_.gpu || options_.device) && score_on_device(list_length(order.back()))) {
-      finish();
-      return std::move(result_);
-    }
-    for (std::size_t begin = 0; begin < order.size();) {
-      const Piece piece = next_piece(std::span(order).subspan(begin));
-      scores_.assign(piece.queries.size(), Score{});
-      if (is_long(piece.length))
-        score_by_sorting(piece, begin);
-      else
-        score_by_lists(piece, begin);
-      for (std::size_t i = 0; i < piece.queries.size(); ++i) add(piece.queries[i], scores_[i]);
-      result_.stats.longest_list = std::max(result_.stats.longest_list, piece.length);
-      begin += piece.queries.size();
-    }
+    result_.stats.longest_list = list_length(order.back());
+    scores_.resize(order.size());
+    if (score_on_device())
+      std::iota(order.begin(), order.end(), 0U);
+    else
+      score_on_cpus(order);
+    // Sums have the same bits whoever has found the scores: the queries are added in one order.
+    for (const std::uint32_t query : order) add(query, scores_[query]);
+    result_.stats.distance_computations = team_sum(options_.team, result_.stats.distance_computations);
     finish();
     return std::move(result_);
   }
@@ -144,8 +139,21 @@ class Measurement {
     return piece;
   }
 
-  // Lists of all rows at once. False: there is no GPU, or it cannot, or its lists do not stand up to a sample; the last two are noted.
-  bool score_on_device(std::size_t longest) {
+  // Lists of all rows at once, by the first of a team. False: there is no GPU, or it cannot, or its lists do not stand up to a sample;
+  // the last two are noted.
+  bool score_on_device() {
+    const Team* const team = options_.team;
+    const bool is_first = team == nullptr || team->member == 0;
+    const bool scored = is_first && (options_.gpu || options_.device) && find_on_device(result_.stats.longest_list);
+    if (team == nullptr) return scored;
+    if (team_sum(team, scored ? 1 : 0) == 0) return false;
+    std::vector<std::size_t> begins(team->size + 1, queries_.size());
+    begins[0] = 0;
+    team->gather(scores_.data(), sizeof(Score), begins);
+    return true;
+  }
+
+  bool find_on_device(std::size_t longest) {
     constexpr std::size_t kMostEntries = std::size_t{1} << 29;
     if (sides_.apart || queries_.size() * longest > kMostEntries) return false;
     const DeviceSearch search = options_.device ? options_.device : gpu_search(longest, queries_.dimension());
@@ -170,8 +178,6 @@ class Measurement {
       return false;
     }
     result_.stats.distance_computations = found.stats.distance_computations;
-    result_.stats.longest_list = longest;
-    scores_.assign(queries_.size(), Score{});
     parallel_for(queries_.size(), 256, options_.threads, [&](std::size_t begin, std::size_t end, unsigned) {
       for (std::size_t i = begin; i < end; ++i) {
         const auto query = static_cast<std::uint32_t>(i);
@@ -180,17 +186,39 @@ class Measurement {
         scores_[i] = scorer.score();
       }
     });
-    for (std::size_t i = 0; i < queries_.size(); ++i) add(static_cast<std::uint32_t>(i), scores_[i]);
     return true;
   }
 
-  void score_by_lists(const Piece& piece, std::size_t before) {
+  // Members of a team take turns along the order, so that each has short lists and long ones.
+  void score_on_cpus(std::span<const std::uint32_t> order) {
+    const Team* const team = options_.team;
+    const std::size_t members = team == nullptr ? 1 : team->size, member = team == nullptr ? 0 : team->member;
+    std::vector<std::size_t> begins = {0};
+    for (std::size_t m = 0; m < members; ++m) begins.push_back(begins.back() + (order.size() + members - 1 - m) / members);
+    std::vector<std::uint32_t> own;
+    for (std::size_t i = member; i < order.size(); i += members) own.push_back(order[i]);
+    own_queries_ = own.size();
+    std::vector<Score> by_member(order.size());
+    for (std::size_t begin = 0; begin < own.size();) {
+      const Piece piece = next_piece(std::span<const std::uint32_t>(own).subspan(begin));
+      const std::span<Score> scores = std::span(by_member).subspan(begins[member] + begin, piece.queries.size());
+      if (is_long(piece.length))
+        score_by_sorting(piece, begin, scores);
+      else
+        score_by_lists(piece, begin, scores);
+      begin += piece.queries.size();
+    }
+    if (team != nullptr) team->gather(by_member.data(), sizeof(Score), begins);
+    for (std::size_t i = 0; i < order.size(); ++i) scores_[order[i]] = by_member[begins[i % members] + i / members];
+  }
+
+  void score_by_lists(const Piece& piece, std::size_t before, std::span<Score> scores) {
     const std::size_t dimension = queries_.dimension();
     Buffer<float> values(piece.queries.size() * dimension);
     for (std::size_t i = 0; i < piece.queries.size(); ++i)
       std::copy_n(queries_[piece.queries[i]], dimension, values.data() + i * dimension);
     const Progress progress = !progress_ ? Progress() : [&](const ProgressEvent& event) {
-      return progress_({"retrieval", before + std::min(event.done, piece.queries.size()), queries_.size()});
+      return progress_({"retrieval", before + std::min(event.done, piece.queries.size()), own_queries_});
     };
     // One more than needed, for the query is found too, unless rows equal to it fill the list.
     const std::size_t wanted = piece.length + (sides_.apart ? 0 : 1);
@@ -202,16 +230,16 @@ class Measurement {
         Scorer scorer(sides_, piece.queries[i]);
         for (const std::uint32_t neighbor : found.lists.ids(i))
           if (!sides_.is_itself(piece.queries[i], neighbor)) scorer.see(neighbor);
-        scores_[i] = scorer.score();
+        scores[i] = scorer.score();
       }
     });
   }
 
-  void score_by_sorting(const Piece& piece, std::size_t before) {
+  void score_by_sorting(const Piece& piece, std::size_t before, std::span<Score> scores) {
     const kernels::Kernels& kernels = kernels::active();
     const std::size_t size = gallery_.size();
     const Progress progress = !progress_ ? Progress() : [&](const ProgressEvent& event) {
-      return progress_({"retrieval", before + event.done, queries_.size()});
+      return progress_({"retrieval", before + event.done, own_queries_});
     };
     parallel_for(
         piece.queries.size(), 16, options_.threads,
@@ -231,7 +259,7 @@ class Measurement {
             std::sort(keys.begin(), last);
             Scorer scorer(sides_, query);
             std::for_each(keys.begin(), last, [&](std::uint64_t k) { scorer.see(static_cast<std::uint32_t>(k)); });
-            scores_[i] = scorer.score();
+            scores[i] = scorer.score();
           }
         },
         progress, "retrieval");
@@ -258,7 +286,8 @@ class Measurement {
   const Rows& gallery_;
   const RetrievalOptions& options_;
   const Progress& progress_;
-  std::vector<Score> scores_;  // of the piece under way
+  std::vector<Score> scores_;    // of each query
+  std::size_t own_queries_ = 0;  // of this member of a team
   RetrievalResult result_;
 };
 

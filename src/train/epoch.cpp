@@ -181,11 +181,14 @@ Evaluation evaluate(const Epoch& epoch, Optimizer& optimizer) {
   result.embeddings = epoch.network.embed(*epoch.data.evaluation->images, epoch.progress, "evaluation").cpu();
   const Rows rows = rows_of(result.embeddings);
   const auto labels = half.dataset().labels();
+  std::optional<Team> team;
+  if (epoch.ranks != nullptr) team = team_of(*epoch.ranks);
+  const RetrievalResult retrieval = retrieval_of(rows, labels, epoch.config.compute, epoch.progress, team ? &*team : nullptr);
   if (epoch.ranks != nullptr && !epoch.ranks->is_first()) return result;  // the others get rank 0's record
   result.validation_error = drawn_error(epoch, rows, labels);
   ComputeOptions compute = epoch.config.compute;
   compute.threads = threads_of_host(epoch);
-  result.metrics = measure_embeddings(rows, labels, compute, epoch.data.facts.evaluated_on, epoch.progress);
+  result.metrics = metrics_of(retrieval, rows, labels, compute, epoch.data.facts.evaluated_on, epoch.progress);
   return result;
 }
 

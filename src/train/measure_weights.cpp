@@ -26,10 +26,15 @@ NamedTensors mixed(const NamedTensors& from, const NamedTensors& to, double shar
   return result;
 }
 
-RetrievalMetrics measure_embeddings(const Rows& rows, std::span<const std::int64_t> labels, const ComputeOptions& compute,
-                                    const std::string& split, const Progress& progress) {
+RetrievalResult retrieval_of(const Rows& rows, std::span<const std::int64_t> labels, const ComputeOptions& compute,
+                             const Progress& progress, const Team* team) {
+  return measure_retrieval(
+      rows, labels, {.threads = static_cast<unsigned>(compute.threads), .team = team, .gpu = compute.device != "cpu"}, progress);
+}
+
+RetrievalMetrics metrics_of(const RetrievalResult& retrieval, const Rows& rows, std::span<const std::int64_t> labels,
+                            const ComputeOptions& compute, const std::string& split, const Progress& progress) {
   const auto threads = static_cast<unsigned>(compute.threads);
-  const RetrievalResult retrieval = measure_retrieval(rows, labels, {.threads = threads, .gpu = compute.device != "cpu"}, progress);
   const KMeansResult clusters = k_means(rows, {.clusters = retrieval.stats.classes, .seed = compute.seed, .threads = threads}, progress);
   const NormalizedMutualInformation nmi = normalized_mutual_information(labels, clusters.assignments);
   return {.split = split,
@@ -59,9 +64,7 @@ Rows WeightMeasure::rows() const { return rows_of(embeddings_); }
 
 HeldOutScore WeightMeasure::score(const NamedTensors& weights) {
   embed(weights);
-  const RetrievalResult found =
-      measure_retrieval(rows(), store_.dataset().labels(),
-                        {.threads = static_cast<unsigned>(config_.compute.threads), .gpu = config_.compute.device != "cpu"}, progress_);
+  const RetrievalResult found = retrieval_of(rows(), store_.dataset().labels(), config_.compute, progress_);
   return {found.recall[0], found.map_at_r};
 }
 
@@ -73,7 +76,8 @@ std::vector<Interpolation> scores_between(WeightMeasure& measure, const NamedTen
 
 RetrievalMetrics WeightMeasure::metrics(const NamedTensors& weights, const std::string& split) {
   embed(weights);
-  return measure_embeddings(rows(), store_.dataset().labels(), config_.compute, split, progress_);
+  const auto labels = store_.dataset().labels();
+  return metrics_of(retrieval_of(rows(), labels, config_.compute, progress_), rows(), labels, config_.compute, split, progress_);
 }
 
 }  // namespace smartmine

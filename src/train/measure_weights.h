@@ -7,6 +7,7 @@
 #include "smartmine/core/progress.h"
 #include "smartmine/core/rows.h"
 #include "smartmine/data/dataset.h"
+#include "smartmine/metrics/retrieval.h"
 #include "smartmine/model/embedding_model.h"
 #include "smartmine/run/choice.h"
 #include "smartmine/run/config.h"
@@ -18,9 +19,12 @@ namespace smartmine {
 /// Weights a share of the way from one set to another. What is no floating-point number is the second's.
 NamedTensors mixed(const NamedTensors& from, const NamedTensors& to, double share);
 
-/// All metrics of embeddings. Throws Cancelled if `progress` says so.
-RetrievalMetrics measure_embeddings(const Rows& rows, std::span<const std::int64_t> labels, const ComputeOptions& compute,
-                                    const std::string& split, const Progress& progress);
+/// How well embeddings are found, which a team measures together. Throws Cancelled if `progress` says so.
+RetrievalResult retrieval_of(const Rows& rows, std::span<const std::int64_t> labels, const ComputeOptions& compute,
+                             const Progress& progress, const Team* team = nullptr);
+/// All metrics: those, and how well they fall into clusters.
+RetrievalMetrics metrics_of(const RetrievalResult& retrieval, const Rows& rows, std::span<const std::int64_t> labels,
+                            const ComputeOptions& compute, const std::string& split, const Progress& progress);
 
 /// Measures one set of weights after another on the same images.
 class WeightMeasure {

@@ -73,11 +73,13 @@ std::optional<RankWorld> world_of_environment() {
     throw InvalidArgument("MASTER_ADDR is not set; it must be the name or number of the host of rank 0");
   world.address = variable("MASTER_ADDR");
   world.port = static_cast<std::uint16_t>(whole_variable("MASTER_PORT", 1, kMostPort));
-  const char* const agent = variable("TORCHELASTIC_USE_AGENT_STORE");
-  world.store_elsewhere = agent != nullptr && std::string_view(agent) == "True";
-  // An agent's store lasts from one attempt to the next. Each host's agent counts its own, so in a store that is new there is but one.
-  if (const char* const restarts = variable("TORCHELASTIC_RESTART_COUNT"); restarts != nullptr && world.store_elsewhere)
-    world.attempt = restarts;
+  const auto says_true = [](const char* name) {
+    const char* const text = variable(name);
+    return text != nullptr && std::string_view(text) == "True";
+  };
+  // An agent's store lasts from one attempt to the next. Its count of restarts does not tell them apart: each host's agent counts its own.
+  world.store_lasts = says_true("TORCHELASTIC_USE_AGENT_STORE");
+  world.store_elsewhere = world.store_lasts || says_true(kStartersStore);
   return world;
 }
 

@@ -86,6 +86,8 @@ constexpr Milliseconds kForEver = std::chrono::hours(24 * 365);
 constexpr const char* kPrefix = "smartmine/";  // of our keys in a store that others may use
 constexpr const char* kFailure = "failure";    // the key under which the first reason to end stands
 constexpr const char* kAlive = "alive";        // how often ranks that work have said so
+constexpr const char* kOnly = "0";             // what ranks write below in a store that serves no others, before or after
+constexpr const char* kRounds = "rounds";      // in one that lasts: below it stands which round is the last
 
 Milliseconds milliseconds(double seconds) { return Milliseconds(static_cast<std::int64_t>(1000 * seconds)); }
 
@@ -126,8 +128,14 @@ class StoreIsSilent : public RankFailure {
 class Board {
  public:
   Board(c10::intrusive_ptr<c10d::Store> store, const std::string& attempt)
-      : store_(c10::make_intrusive<c10d::PrefixStore>(kPrefix + attempt, std::move(store))) {}
+      : whole_(store), store_(c10::make_intrusive<c10d::PrefixStore>(kPrefix + attempt, std::move(store))) {}
 
+  /// That of another attempt in the same store.
+  Board of(const std::string& attempt) const {
+    Board other(whole_, attempt);
+    other.patience_ = patience_;
+    return other;
+  }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
   /// How long calls wait from now on.
   void set_patience(Milliseconds patience) { patience_ = patience; }
@@ -212,6 +220,7 @@ class Board {
     return *answer;
   }
 
+  c10::intrusive_ptr<c10d::Store> whole_;
   c10::intrusive_ptr<c10d::Store> store_;
   Milliseconds patience_ = kStoreAnswers;
   std::shared_ptr<std::atomic<bool>> silent_ = std::make_shared<std::atomic<bool>>(false);  // the last time it was asked
@@ -294,8 +303,18 @@ class Watcher {
   std::jthread thread_;  // the last: it uses what is above
 };
 
-/// The address of this host on the way to another: what peers can reach it by.
-std::string own_address(const std::string& target, std::uint16_t port) {
+std::string number_of(const sockaddr* address, socklen_t length) {
+  std::array<char, NI_MAXHOST> text{};
+  return getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0 ? text.data() : "";
+}
+
+/// The way from this host to another, by the numbers of its two ends. Empty: there is none.
+struct Way {
+  std::string own;
+  std::string target;
+};
+
+Way way_to(const std::string& target, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
@@ -306,14 +325,34 @@ std::string own_address(const std::string& target, std::uint16_t port) {
     if (socket < 0) continue;
     sockaddr_storage own{};
     socklen_t length = sizeof own;
-    std::array<char, NI_MAXHOST> text{};
     const bool known = ::connect(socket, each->ai_addr, each->ai_addrlen) == 0 &&
-                       getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-                       getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+                       getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0;
     ::close(socket);
-    if (known) return text.data();
+    Way way;
+    if (known) way = {number_of(reinterpret_cast<sockaddr*>(&own), length), number_of(each->ai_addr, each->ai_addrlen)};
+    if (!way.own.empty()) return way;
   }
   return {};
+}
+
+/// Whether an address, a number, leads nowhere but to this host.
+bool is_loopback(const std::string& address) {
+  in6_addr number{};
+  return address.starts_with("127.") || (inet_pton(AF_INET6, address.c_str(), &number) == 1 && IN6_IS_ADDR_LOOPBACK(&number));
+}
+
+bool is_of_this_host(const std::string& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address.c_str(), nullptr, &hints, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
+  const int socket = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return false;
+  const bool bound = ::bind(socket, found->ai_addr, found->ai_addrlen) == 0;
+  ::close(socket);
+  return bound;
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const RankWorld& world) {
@@ -329,7 +368,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankWorld& world) {
     if (store) return *store;
   } catch (const std::exception& error) {
     // Who opened it connects to it as well, and may not find the way.
-    const bool unreachable = own_address(world.address, world.port).empty();
+    const bool unreachable = way_to(world.address, world.port).own.empty();
     if (options.isServer && !unreachable)
       throw RankFailure(
           fmt::format("port {} cannot be opened for the other ranks ({}); choose another MASTER_PORT", world.port,
@@ -357,6 +396,9 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
+/// The round that rank 0 has opened last in a store that lasts; empty: none yet.
+std::string last_round(const Board& rounds) { return rounds.has("last") ? rounds.get("last") : ""; }
+
 std::string numbers(const std::set<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
@@ -370,6 +412,7 @@ struct Ranks::Link::State {
 
   RankWorld world;
   Board board;
+  std::string round;  // of a store that lasts: the one this rank is in
   int local_size = 1;
   int local_rank = 0;
   int tag = 0;
@@ -382,8 +425,13 @@ struct Ranks::Link::State {
   bool hosts_store() const { return world.rank == 0 && !world.store_elsewhere; }
   Milliseconds timeout() const { return milliseconds(world.timeout_seconds); }
   void greet(Clock::time_point end_of_wait);
+  void enter_round(Clock::time_point end_of_wait);
+  void find_round(const Board& rounds, Clock::time_point end_of_wait);
+  std::optional<bool> round_is_met(bool all_said_hello);
+  std::string came_twice() const;
   void meet(Clock::time_point end_of_wait);
   void compare_hellos();
+  std::string address_for_others();
   void connect();
   void has_heard(int rank) const;
   void let_others_hear();
@@ -506,11 +554,80 @@ void Ranks::Link::State::greet(Clock::time_point end_of_wait) {
                                 world.address, world.port, world.store_elsewhere ? "a store for ranks" : "rank 0", world.timeout_seconds));
 }
 
+std::string Ranks::Link::State::came_twice() const {
+  return fmt::format("rank {} has come twice; every rank must be started once, and no other run may use port {}", world.rank, world.port);
+}
+
+/// In a store that lasts rank 0 opens a round, and the others enter the last one. It may be left over from ranks that are dead by now. So
+/// one in which this rank has been, or that has failed, is passed over, and `meet` looks again while it waits.
+void Ranks::Link::State::find_round(const Board& rounds, Clock::time_point end_of_wait) {
+  const std::string came = fmt::format("came/{}", world.rank);
+  if (world.rank == 0) {
+    round = fmt::to_string(rounds.add("count"));
+    board = rounds.of("round/" + round);
+    board.add(came);
+    rounds.set("last", round);
+    return;
+  }
+  std::optional<std::string> before;  // why all ended in a round that was passed over
+  std::optional<Board> doubted;       // was this rank there in an attempt before, or is there another one of this number?
+  while (true) {
+    if (const std::string last = last_round(rounds); !last.empty() && last != round) {
+      round = last;
+      const Board there = rounds.of("round/" + last);
+      doubted.reset();
+      before = there.failure();
+      if (!before && there.add(came) == 1) {
+        board = there;
+        return;
+      }
+      if (!before) {
+        there.set("twice", came_twice());
+        doubted = there;
+      }
+    }
+    // Rank 0 answers while it waits for others. If it is dead, or all have met, this is another attempt.
+    if (doubted && doubted->failure() == came_twice()) throw RankFailure(came_twice());
+    if (Clock::now() > end_of_wait)
+      throw RankFailure(fmt::format("rank 0 has not come{} within {:g} s{}{}", round.empty() ? "" : " again", world.timeout_seconds,
+                                    before ? "; all ended before: " : "", before.value_or("")));
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+void Ranks::Link::State::enter_round(Clock::time_point end_of_wait) {
+  try {
+    find_round(board.of(kRounds), end_of_wait);
+  } catch (const StoreIsSilent&) {  // nothing is written down, for that would be no attempt's
+    throw RankFailure("the store that ranks meet in does not answer");
+  } catch (const RankFailure&) {
+    throw;
+  } catch (const std::exception&) {
+    throw RankFailure("the store that ranks meet in is gone");
+  }
+}
+
+/// In a store that lasts: whether all are here, as rank 0 says, which is alive then. Without that, what is here may be left over from an
+/// attempt before. None: rank 0 has come to another round.
+std::optional<bool> Ranks::Link::State::round_is_met(bool all_said_hello) {
+  if (world.rank > 0) {
+    if (board.has("met")) return true;
+    return last_round(board.of(kRounds)) == round ? std::optional(false) : std::nullopt;
+  }
+  if (board.has("twice")) end(board.get("twice"));
+  if (last_round(board.of(kRounds)) != round) end(came_twice());
+  if (all_said_hello) board.set("met", "");
+  return all_said_hello;
+}
+
 /// Waits until all ranks have said hello.
 void Ranks::Link::State::meet(Clock::time_point end_of_wait) {
-  twice = board.add(fmt::format("came/{}", world.rank)) > 1;
-  if (twice)
-    end(fmt::format("rank {} has come twice; every rank must be started once, and no other run may use port {}", world.rank, world.port));
+  if (world.store_lasts)
+    enter_round(end_of_wait);
+  else
+    twice = board.add(fmt::format("came/{}", world.rank)) > 1;
+  if (twice) end(came_twice());
+  board.set(fmt::format("way/{}", world.rank), way_to(world.address, world.port).target);
   board.set(fmt::format("hello/{}", world.rank),
             fmt::format("smartmine {} ({}), LibTorch {}, {} ranks\n{}", SMARTMINE_VERSION, source_digest(), TORCH_VERSION, world.size,
                         host_name()));
@@ -519,10 +636,14 @@ void Ranks::Link::State::meet(Clock::time_point end_of_wait) {
   while (true) {
     for (auto r = missing.begin(); r != missing.end();) r = board.has(fmt::format("hello/{}", *r)) ? missing.erase(r) : std::next(r);
     if (auto why = board.failure()) end(*why);
-    if (missing.empty()) return;
-    if (Clock::now() > end_of_wait)
+    const std::optional<bool> met = world.store_lasts ? round_is_met(missing.empty()) : missing.empty();
+    if (!met) return meet(end_of_wait);
+    if (*met) return;
+    if (Clock::now() > end_of_wait) {
+      if (missing.empty()) missing.insert(0);  // its hello is left over
       end(fmt::format("{} {} not come within {:g} s; {} were expected", numbers(missing), missing.size() == 1 ? "has" : "have",
                       world.timeout_seconds, world.size));
+    }
     std::this_thread::sleep_for(kLook);
   }
 }
@@ -542,6 +663,24 @@ void Ranks::Link::State::compare_hellos() {
   local_rank = world.local_rank.value_or(static_cast<int>(std::count(hosts.begin(), own, *own)));
 }
 
+/// Where the others can reach this rank; empty: LibTorch is to find out.
+std::string Ranks::Link::State::address_for_others() {
+  std::string own = way_to(world.address, world.port).own;
+  if (!is_loopback(own)) return own;
+  // The store is on this host, whose own name stands for 127.0.1.1 in its /etc/hosts if that is Debian's. Others know where it is.
+  std::set<std::string> known;
+  for (int r = 0; r < world.size; ++r)
+    if (const std::string key = fmt::format("way/{}", r); board.has(key)) known.insert(board.get(key));
+  std::erase_if(known, [](const std::string& address) { return address.empty() || is_loopback(address); });
+  if (known.empty()) return own;  // the others are on this host as well
+  for (const std::string& address : known)
+    if (is_of_this_host(address)) return address;
+  end(fmt::format(
+      "rank {} reaches MASTER_ADDR at {}, others at {}, which is no address of this host; GLOO_SOCKET_IFNAME must name its network "
+      "interface that leads to the others",
+      world.rank, own, fmt::join(known, ", ")));
+}
+
 void Ranks::Link::State::connect() {
   auto options = c10d::ProcessGroupGloo::Options::create();
   options->timeout = timeout();
@@ -554,7 +693,7 @@ void Ranks::Link::State::connect() {
       end(fmt::format("rank {} has no network interface '{}' with an address, which GLOO_SOCKET_IFNAME names", world.rank, interface));
     }
   } else {
-    const std::string address = own_address(world.address, world.port);
+    const std::string address = address_for_others();
     options->devices.push_back(address.empty() ? c10d::ProcessGroupGloo::createDefaultDevice()
                                                : c10d::ProcessGroupGloo::createDeviceForHostname(address));
   }
@@ -587,7 +726,7 @@ void Ranks::Link::State::cannot_join(const std::string& error) {
 Ranks::Link::Link(const RankWorld& world) {
   ignore_broken_pipes();
   const auto end_of_wait = Clock::now() + milliseconds(world.timeout_seconds);
-  state_ = std::make_unique<State>(world, Board(open_store(world), world.attempt));
+  state_ = std::make_unique<State>(world, Board(open_store(world), kOnly));
   try {
     state_->greet(end_of_wait);
     state_->meet(end_of_wait);
@@ -692,7 +831,7 @@ class RankStore::Server {
     store_ = c10::make_intrusive<c10d::TCPStore>("localhost", options);
   }
   std::uint16_t port() const { return store_->getPort(); }
-  void fail(const std::string& why) const noexcept { Board(store_, RankWorld().attempt).fail(why); }
+  void fail(const std::string& why) const noexcept { Board(store_, kOnly).fail(why); }
 
  private:
   c10::intrusive_ptr<c10d::TCPStore> store_;

@@ -149,18 +149,22 @@ TEST_F(RanksKill, AnyRankAskedToStopAtAnyMomentAndAnotherNumberGoesOnToTheSameEn
       SIGINT, std::max<std::size_t>(1, rank_kills() / 5));
 }
 
-/// Two hosts: network namespaces with addresses and names of their own, and a cable between them.
+/// Two hosts: network namespaces with addresses and names of their own, and a cable between them. As Debian installs them, each has its own
+/// name at an address that means nothing to the other.
 class TwoHosts {
  public:
-  TwoHosts() : name_("smartmine" + std::to_string(getpid())) {
+  explicit TwoHosts(bool as_debian = false) : name_("smartmine" + std::to_string(getpid())) {
     works_ = run("ip netns add {0}a") && run("ip netns add {0}b") && run("ip link add va netns {0}a type veth peer name vb netns {0}b") &&
-             run("ip -n {0}a addr add 10.77.5.1/24 dev va") && run("ip -n {0}b addr add 10.77.5.2/24 dev vb") &&
+             run("ip -n {0}a addr add 192.168.77.1/24 dev va") && run("ip -n {0}b addr add 192.168.77.2/24 dev vb") &&
              run("ip -n {0}a link set va up") && run("ip -n {0}b link set vb up") && run("ip -n {0}a link set lo up") &&
              run("ip -n {0}b link set lo up");
     for (const char* host : {"a", "b"}) {  // `ip netns exec` puts it in the place of /etc/hosts
       std::error_code none;
       fs::create_directories(settings(host), none);
-      std::ofstream(settings(host) / "hosts") << "127.0.0.1 localhost\n10.77.5.1 hosta\n10.77.5.2 hostb\n";
+      const auto address = [&](const char* other, const char* usual) { return as_debian && *other == *host ? "127.0.1.1" : usual; };
+      std::ofstream(settings(host) / "hosts") << "127.0.0.1 localhost\n"
+                                              << address("a", "192.168.77.1") << " hosta\n"
+                                              << address("b", "192.168.77.2") << " hostb\n";
     }
   }
   ~TwoHosts() {
@@ -173,13 +177,13 @@ class TwoHosts {
   TwoHosts& operator=(const TwoHosts&) = delete;
   bool works() const { return works_; }
   void plug(bool in) { run(in ? "ip -n {0}b link set vb up" : "ip -n {0}b link set vb down"); }
-  std::unique_ptr<Process> start(int rank, const Words& words) const {
+  std::unique_ptr<Process> start(int rank, const Words& words, const std::string& meet_at = "192.168.77.1") const {
     Words command = {"/usr/bin/env", "ip", "netns", "exec", name_ + (rank == 0 ? "a" : "b"), SMARTMINE_PROGRAM};
     command.insert(command.end(), words.begin(), words.end());
     return std::make_unique<Process>(
         command,
         Surroundings{
-            .environment = {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.77.5.1"}, {"MASTER_PORT", "29511"}}});
+            .environment = {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", meet_at}, {"MASTER_PORT", "29511"}}});
   }
   /// By torchrun, two ranks on each host, which settle by themselves who is first.
   std::unique_ptr<Process> start_by_torchrun(const std::string& host, const std::string& log, const Words& words) const {
@@ -274,7 +278,7 @@ TEST_F(RanksKill, TorchrunOnTwoHostsGivesTheSameBits) {
 }
 
 TEST_F(RanksKill, ListsOfHostsApartAreThoseOfOne) {
-  TwoHosts hosts;
+  TwoHosts hosts(true);
   if (!hosts.works()) GTEST_SKIP() << "ip netns is not permitted here, or not there";
   for (const char* file : {"a.npy", "b.npy"}) write_matrix(folder_ / file, clustered_rows(9000, 12), 9000, 12);  // of each host its own
   const auto words = [&](const char* file, const char* output) {
@@ -283,13 +287,16 @@ TEST_F(RanksKill, ListsOfHostsApartAreThoseOfOne) {
         "20",  "--output",     folder_ / output};
   };
   ASSERT_EQ(smartmine(words("a.npy", "whole")).status, 0);
-  auto first = hosts.start(0, words("a.npy", "apart")), second = hosts.start(1, words("b.npy", "apart"));
-  const Outcome a = first->wait(), b = second->wait();
-  EXPECT_EQ(a.status, 0) << a.err;
-  EXPECT_EQ(b.status, 0) << b.err;
-  for (const std::string end : {".ids.npy", ".distances.npy"}) {
-    EXPECT_FALSE(read_text(folder_ / ("whole" + end)).empty());
-    EXPECT_EQ(read_text(folder_ / ("whole" + end)), read_text(folder_ / ("apart" + end)));
+  for (const char* meet_at : {"192.168.77.1", "hosta"}) {
+    auto first = hosts.start(0, words("a.npy", "apart"), meet_at), second = hosts.start(1, words("b.npy", "apart"), meet_at);
+    const Outcome a = first->wait(), b = second->wait();
+    EXPECT_EQ(a.status, 0) << a.err;
+    EXPECT_EQ(b.status, 0) << b.err;
+    for (const std::string end : {".ids.npy", ".distances.npy"}) {
+      EXPECT_FALSE(read_text(folder_ / ("whole" + end)).empty());
+      EXPECT_EQ(read_text(folder_ / ("whole" + end)), read_text(folder_ / ("apart" + end)));
+      fs::remove(folder_ / ("apart" + end));
+    }
   }
 }
 

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <vector>
 
+#include "graph/together.h"
 #include "metrics/points.h"
 #include "smartmine/core/error.h"
 #include "smartmine/graph/exact_knn.h"
@@ -174,6 +176,43 @@ TEST(Retrieval, GivesTheSameBitsAtAnyNumberOfThreads) {
     EXPECT_EQ(result.recall, one.recall);
     EXPECT_EQ(result.map_at_r, one.map_at_r);
     EXPECT_EQ(result.r_precision, one.r_precision);
+  }
+}
+
+void expect_same_bits(const RetrievalResult& one, const RetrievalResult& other) {
+  EXPECT_EQ(one.recall, other.recall);
+  EXPECT_EQ(one.map_at_r, other.map_at_r);
+  EXPECT_EQ(one.r_precision, other.r_precision);
+  EXPECT_EQ(one.stats.queries_without_positive, other.stats.queries_without_positive);
+  EXPECT_EQ(one.stats.longest_list, other.stats.longest_list);
+  EXPECT_EQ(one.stats.distance_computations, other.stats.distance_computations);
+}
+
+TEST(Retrieval, GivesTheSameBitsByATeamOfAnySize) {
+  const Points points = test::grouped_points(1500, 9, 30, 0.8), few = test::grouped_points(3, 9, 3, 0.8);
+  const std::vector<std::int64_t> labels = uneven_labels(1500, 500), of_few(labels.end() - 3, labels.end());
+  for (const bool gpu : {false, true}) {  // the first one's alone, where there is one
+    const RetrievalResult alone = measure_retrieval(points.rows(), labels, {.threads = 2, .gpu = gpu});
+    const RetrievalResult apart = measure_retrieval(few.rows(), of_few, points.rows(), labels, {.threads = 2, .gpu = gpu});
+    for (const std::size_t size : {1U, 2U, 3U, 5U}) {  // 5: more than there are queries apart
+      test::Together together(size);
+      std::size_t done = 0;
+      std::mutex mutex;
+      const auto results = together.run([&](const Team* team) {
+        std::size_t own = 0;
+        RetrievalResult result = measure_retrieval(points.rows(), labels, {.threads = 1, .team = team, .gpu = gpu},
+                                                   [&](const ProgressEvent& event) { return own = event.total, true; });
+        const std::lock_guard lock(mutex);
+        done += own;
+        return result;
+      });
+      for (const auto& result : results) expect_same_bits(alone, *result);
+      EXPECT_EQ(done, points.size()) << "each query is for one";
+      for (const auto& result : together.run([&](const Team* team) {
+             return measure_retrieval(few.rows(), of_few, points.rows(), labels, {.threads = 1, .team = team, .gpu = gpu});
+           }))
+        expect_same_bits(apart, *result);
+    }
   }
 }
 

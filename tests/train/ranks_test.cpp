@@ -286,7 +286,7 @@ TEST_F(RanksTogether, AllStopWhenOneIsAskedTo) {
 
 TEST(RankWorlds, AreReadFromTheEnvironment) {
   const std::vector<const char*> names = {
-      "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"};
+      "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", kStartersStore, "TORCHELASTIC_USE_AGENT_STORE"};
   for (const char* name : names) unsetenv(name);
   EXPECT_FALSE(world_of_environment());
   const auto expect_refused = [](const std::string& message) {
@@ -316,13 +316,16 @@ TEST(RankWorlds, AreReadFromTheEnvironment) {
   EXPECT_EQ(world->local_rank, 1);
   EXPECT_EQ(world->address, "host0");
   EXPECT_EQ(world->port, 29500);
-  // Agents of torchrun count their attempts each for itself; it matters only in a store that lasts.
-  setenv("TORCHELASTIC_RESTART_COUNT", "2", 1);
-  setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1);
-  EXPECT_EQ(world_of_environment()->attempt, "0");
+  EXPECT_FALSE(world->store_elsewhere);
+  // An agent of torchrun keeps its store from one attempt to the next.
   setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
-  EXPECT_EQ(world_of_environment()->attempt, "2");
   EXPECT_TRUE(world_of_environment()->store_elsewhere);
+  EXPECT_TRUE(world_of_environment()->store_lasts);
+  setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1);
+  EXPECT_FALSE(world_of_environment()->store_elsewhere);
+  setenv(kStartersStore, "True", 1);
+  EXPECT_TRUE(world_of_environment()->store_elsewhere);
+  EXPECT_FALSE(world_of_environment()->store_lasts);
   for (const char* name : names) unsetenv(name);
 }
 
@@ -488,6 +491,19 @@ TEST_F(RanksInTraining, SaveAnEpochThatIsStoppedWhileItIsMeasured) {
     EXPECT_EQ(weights("cut " + system), weights("whole " + system));
     EXPECT_EQ(state_of("cut " + system), state_of("whole " + system));
   }
+}
+
+TEST_F(RanksInTraining, ShareTheQueriesOfAMeasurement) {
+  std::vector<std::size_t> shares(3);
+  const Messages messages = run(3, [&](const std::shared_ptr<Ranks>& ranks) {
+    RunDirectory directory = open_shared(ranks.get(), [&] { return RunDirectory::create(root_ / "run", config_); });
+    Trainer(config_, directory, [&](const ProgressEvent& event) {
+      if (event.stage == "retrieval") shares[static_cast<std::size_t>(ranks->rank())] = event.total;
+      return true;
+    }, ranks).run();
+  });
+  EXPECT_THAT(messages, Each(IsEmpty()));
+  EXPECT_THAT(shares, Each(testing::AllOf(testing::Ge(shares[2]), testing::Le(shares[2] + 1), testing::Gt(0U))));
 }
 
 TEST_F(RanksInTraining, EndIfOneHasOtherImages) {

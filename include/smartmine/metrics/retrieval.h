@@ -12,11 +12,14 @@
 
 namespace smartmine {
 
+struct Team;
+
 /// Options for measuring retrieval.
 struct RetrievalOptions {
   std::vector<std::size_t> recall_at = {1, 2, 4, 8};  ///< The k of each recall@k, ascending; one beyond the other rows means all of them.
   bool precision = true;                              ///< MAP@R and R-precision too: they need lists as long as the query's class.
   unsigned threads = 0;                               ///< 0: all cores. Never changes the result.
+  const Team* team = nullptr;                         ///< That shares the queries: a call of all its members. Never changes the result.
   bool gpu = false;          ///< Look for neighbours on GPUs where there are some, every row is a query and no list is too long for one.
   DeviceSearch device = {};  ///< Is used in place of the GPUs' own search. The CPU goes on where either fails.
   void validate() const;     ///< Throws InvalidArgument naming the field, its value and the allowed range.

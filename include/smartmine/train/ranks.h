@@ -30,12 +30,15 @@ struct RankWorld {
   std::string address;            ///< Where the store is that they meet in.
   std::uint16_t port = 0;
   bool store_elsewhere = false;  ///< The store is no rank's: that of torchrun's agent or of a RankStore. Otherwise rank 0 opens it.
-  std::string attempt = "0";     ///< Ranks of another attempt are not mistaken for those of this one.
+  bool store_lasts = false;      ///< Ranks have met in it before, or may meet again: that of torchrun's agent.
   double timeout_seconds = kUsualTimeout;
 
   /// Throws InvalidArgument naming the field, its value and the range.
   void validate() const;
 };
+
+/// The variable that is "True" for ranks that are to meet in the RankStore of who started them.
+inline constexpr const char* kStartersStore = "SMARTMINE_STARTERS_STORE";
 
 /// As torchrun and others say it: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT. None: there is no RANK and no WORLD_SIZE, or it
 /// is a world of one. Throws InvalidArgument naming the variable that is missing or makes no sense.
