@@ -200,7 +200,7 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
     // Turning all rows pays where that many are searched for.
     const bool turns = &best != &kernels.floats && kTurnedShare * finder.total() >= rows.size();
     queries = finder.scan(turns ? turned_frame(rows, frame, threads, far) : frame, best, queries);
-    in_crowds = list_crowded({rows, lists, kernels, threads, progress, stage}, queries);
+    if (lists.crowds_apart) in_crowds = list_crowded({rows, lists, kernels, threads, progress, stage}, queries);
     if (!queries.empty() && &best != &kernels.floats) queries = finder.scan(frame, kernels.floats, queries);
   }
   queries.insert(queries.end(), far_queries.begin(), far_queries.end());

@@ -36,7 +36,7 @@ RecallSample::RecallSample(const BuildTask& task, const Rows& rows, std::vector<
     return std::span(all).subspan(begin * each, (end - begin) * each);
   };
   const ExactLists lists{own(queries, 1), own(points_, 1), neighbors_, own(ids_, neighbors_), own(distances, neighbors_),
-                         points_.size(),  begin == 0};
+                         points_.size(),  begin == 0, false};
   computed += team_sum(task.team, find_exact_lists(rows, lists, task.kernels, task.threads(), task.progress, "recall"));
   if (task.team != nullptr) {
     task.team->gather(ids_.data(), neighbors_ * sizeof(std::uint32_t), begins);
