@@ -115,7 +115,7 @@ void CellSearch::look_at_nearest(const Chunk& chunk, std::size_t keep, std::size
     for (std::size_t other = 0; other < cells(); ++other) s.nearness[other] = centroid_norms_[c] - 2 * s.nearness[other];
     s.computed += cells();
     s.nearness[c] = std::numeric_limits<float>::lowest();  // itself first, whatever coincides with it
-    if (c == chunk.first) s.centre_distances = s.nearness;
+    if (begin == 0) s.centre_distances = s.nearness;  // of the first cell with a query
     const auto nearer = [&](std::uint32_t a, std::uint32_t b) {
       return s.nearness[a] != s.nearness[b] ? s.nearness[a] < s.nearness[b] : a < b;
     };

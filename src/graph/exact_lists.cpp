@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "graph/exact_crowds.h"
 #include "graph/list_writer.h"
 #include "graph/packed_rows.h"
 #include "smartmine/core/parallel.h"
@@ -67,7 +68,7 @@ class ListFinder {
     writer.write(lists_.queries[query], rows_, candidates, count, lists_.ids.data() + query * count,
                  lists_.distances.data() + query * count);
   }
-  // Candidates that a query has room for, by what a few rows need; 0: half of them would need too much.
+  // Candidates that a query has room for, by what a few rows need; 0: they need too much.
   std::size_t choose_room(const PackedRows& packed);
   // Adds the queries whose candidates do not fit to `crowded`; returns the most candidates that another one has.
   std::size_t scan_block(const PackedRows& packed, std::span<const std::uint32_t> queries, std::size_t capacity,
@@ -142,7 +143,9 @@ std::size_t ListFinder::choose_room(const PackedRows& packed) {
   ListFinder trial(rows_, lists, kernels_, threads_, progress_, stage_, far_);
   const std::size_t most = trial.scan_block(packed, probes, 64 * keep() + kLittle, crowded);
   if (lists_.first) computed_ += trial.computed();
-  return crowded.size() > kProbes / 2 ? 0 : std::max(kLeast, most + most / 4 + kLittle);
+  // To measure a great part of all rows for each query takes longer than to scan floats.
+  const bool too_many = most > rows_.size() / 4 && most > 16 * keep();
+  return crowded.size() > kProbes / 2 || too_many ? 0 : std::max(kLeast, most + most / 4 + kLittle);
 }
 
 std::vector<std::uint32_t> ListFinder::scan(const Frame& frame, const kernels::PanelKernels& panels,
@@ -186,6 +189,7 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
   const Frame frame = usual_frame(rows, threads, far);
   ListFinder finder(rows, lists, kernels, threads, progress, stage, far);
   std::vector<std::uint32_t> queries, far_queries;
+  std::uint64_t in_crowds = 0;
   for (std::uint32_t q = 0; q < lists.queries.size(); ++q) {
     const bool is_far = !far.empty() && !lists.own.empty() && std::binary_search(far.begin(), far.end(), lists.own[q]);
     (is_far ? far_queries : queries).push_back(q);
@@ -196,11 +200,12 @@ std::uint64_t find_exact_lists(const Rows& rows, const ExactLists& lists, const 
     // Turning all rows pays where that many are searched for.
     const bool turns = &best != &kernels.floats && kTurnedShare * finder.total() >= rows.size();
     queries = finder.scan(turns ? turned_frame(rows, frame, threads, far) : frame, best, queries);
+    if (lists.crowds_apart) in_crowds = list_crowded({rows, lists, kernels, threads, progress, stage}, queries);
     if (!queries.empty() && &best != &kernels.floats) queries = finder.scan(frame, kernels.floats, queries);
   }
   queries.insert(queries.end(), far_queries.begin(), far_queries.end());
   finder.measure(queries);
-  return finder.computed();
+  return finder.computed() + in_crowds;
 }
 
 }  // namespace smartmine

@@ -19,6 +19,7 @@ struct ExactLists {
   std::span<float> distances;             ///< nearest first, ties to the lower id, squared.
   std::size_t all = 0;                    ///< Queries that a team has together, of which these are a part; 0: these are all.
   bool first = true;                      ///< Of these parts, the one that counts what all compute alike.
+  bool crowds_apart = true;               ///< Crowds are searched on their own; how many distances that takes depends on the part.
 };
 
 /// Fills `lists`. Returns the number of distances computed.

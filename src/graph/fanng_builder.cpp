@@ -6,6 +6,7 @@
 
 #include "graph/build_task.h"
 #include "graph/candidates.h"
+#include "graph/crowd_lists.h"
 #include "graph/edge_lists.h"
 #include "graph/fanng_parts.h"
 #include "graph/join.h"
@@ -78,6 +79,33 @@ void join(const BuildTask& task, const OrderedRows& ordered, const std::vector<G
   }
 }
 
+// What is changed from one search to the next while the recall is too low: a farther reach, or more candidates that are measured in full
+// where that helped little. Where neither helps at all, nothing more is tried.
+class Attempts {
+ public:
+  explicit Attempts(double target) : target_(target) {}
+
+  bool go_on(double recall, std::vector<Group>& groups) {
+    constexpr double kHelpsLittle = 0.25, kInVain = 0.05;  // of what was missing
+    if (recall >= target_) return false;
+    if (const double lacked = target_ - last_; begun_) {
+      vain_ = recall - last_ < kInVain * lacked ? vain_ + 1 : 0;
+      if (vain_ == 2) return false;
+      if (recall - last_ < kHelpsLittle * lacked) widens_ = !widens_;
+    }
+    begun_ = true;
+    last_ = recall;
+    return widens_ ? widen(groups) || measure_more(groups) : measure_more(groups) || widen(groups);
+  }
+
+ private:
+  double target_;
+  double last_ = 0;  // what the search before reached
+  bool begun_ = false;
+  bool widens_ = true;
+  int vain_ = 0;  // searches one after the other that brought nothing
+};
+
 Listed list_from_partition(const BuildTask& task, Account& account) {
   auto [ordered, groups] = group_rows(task, account.computed());
   account.end("partition");
@@ -89,15 +117,20 @@ Listed list_from_partition(const BuildTask& task, Account& account) {
   if (task.makes_edges) candidates.forward = ForwardEdges(task.size());
   for (const Group& group : groups)
     if (group.search == nullptr) list_all_pairs(task, ordered, group, candidates, account.computed());
+  Attempts attempts(task.options.recall_target);
   do {
     for (const Group& group : groups)
       if (group.search != nullptr) list_by_cells(task, ordered, group, candidates, account.computed());
     account.end("lists");
     for (const Group& group : groups) exchange(task, ordered, group.shares, candidates);
     account.end("exchange");
+    if (std::ranges::any_of(groups, [](const Group& group) { return group.crowded > 0; })) {
+      list_crowds(task, ordered, groups, candidates, account.computed());
+      account.end("crowds");
+    }
     account.stats.recall = truth.recall(candidates.lists);
     join(task, ordered, groups, truth, candidates, account);
-  } while (account.stats.recall < task.options.recall_target && widen(groups));
+  } while (attempts.go_on(account.stats.recall, groups));
   if (!task.makes_edges && account.stats.recall < task.options.recall_target) {
     candidates.forward = ForwardEdges(task.size());
     for (const Group& group : groups) choose_edges_from_lists(task, ordered, group, candidates, account.computed());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "smartmine/core/parallel.h"
 
@@ -27,6 +28,13 @@ PackedPoints::PackedPoints(const Rows& rows, const kernels::PanelKernels& panels
       norms_[p] = norm.norm;
     }
   });
+}
+
+float PackedPoints::blur() const {
+  constexpr float kSteps = 2;      // of a byte, a coordinate
+  constexpr float kRounded = 256;  // times what a float rounds off the longest
+  if (row_bytes_ < dimension() * sizeof(float)) return kSteps * kSteps * static_cast<float>(dimension());
+  return kRounded * std::numeric_limits<float>::epsilon() * *std::max_element(norms_.begin(), norms_.end());
 }
 
 std::size_t PackedPoints::gather(std::span<const std::uint32_t> candidates, Scratch& s) const {

@@ -28,6 +28,9 @@ class PackedPoints {
   /// What turns a squared distance into packed units.
   float squared_scale() const { return frame_.scale * frame_.scale; }
 
+  /// A squared distance, in packed units, up to which those around a point are hard to tell from each other.
+  float blur() const;
+
   struct Scratch {
     std::vector<std::uint16_t> masks;  ///< Result of may_be_nearer.
     std::uint64_t computed = 0;        ///< Distances computed so far.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -18,6 +19,7 @@ namespace {
 constexpr std::size_t kSamplesPerCell = 24;
 constexpr std::size_t kSamplesPerRegion = 512;
 constexpr std::size_t kRegionsAround = 12;  // a point looks for its cell in, its own region included
+constexpr std::size_t kCrowdedRegion = 4;   // times the mean is a region of too many points
 constexpr int kIterations = 4;
 constexpr std::uint64_t kStream = 0x5041;  // keeps these random numbers apart from other uses of the seed
 
@@ -92,7 +94,24 @@ std::vector<std::uint32_t> nearest_of(const Ground& ground, std::span<const std:
   return nearest;
 }
 
-// Centroids of `points` by k-means on a sample of so many a cell. `level` keeps the random numbers of several calls apart.
+// The first of each of these rows that are the same to the bit, in the order they stand in: equal centroids would be of no use.
+std::vector<std::uint32_t> leave_out_copies(const Rows& rows, std::span<const std::uint32_t> ids) {
+  const std::size_t bytes = rows.dimension() * sizeof(float);
+  std::vector<std::uint32_t> order(ids.size());  // of places in `ids`
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const int less = std::memcmp(rows[ids[a]], rows[ids[b]], bytes);
+    return less != 0 ? less < 0 : a < b;
+  });
+  std::vector<bool> copy(ids.size(), false);
+  for (std::size_t i = 1; i < order.size(); ++i) copy[order[i]] = std::memcmp(rows[ids[order[i - 1]]], rows[ids[order[i]]], bytes) == 0;
+  std::vector<std::uint32_t> kept;
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (!copy[i]) kept.push_back(ids[i]);
+  return kept;
+}
+
+// At most so many centroids of `points` by k-means on a sample of so many a cell. `level` keeps the random numbers of several calls apart.
 std::vector<float> find_centroids(const Ground& ground, std::span<const std::uint32_t> points, std::size_t cells, std::size_t per_cell,
                                   std::uint64_t level) {
   const Rows& rows = ground.rows;
@@ -102,8 +121,10 @@ std::vector<float> find_centroids(const Ground& ground, std::span<const std::uin
   shuffle_first(sample, sample_size, random);
   sample.resize(sample_size);
 
+  const std::vector<std::uint32_t> begun = leave_out_copies(rows, std::span(sample).first(cells));
+  cells = begun.size();
   std::vector<float> centroids(cells * dimension);
-  for (std::size_t c = 0; c < cells; ++c) std::copy_n(rows[sample[c]], dimension, centroids.data() + c * dimension);
+  for (std::size_t c = 0; c < cells; ++c) std::copy_n(rows[begun[c]], dimension, centroids.data() + c * dimension);
   std::sort(sample.begin(), sample.end());
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     const std::vector<std::uint32_t> nearest = nearest_of(ground, sample, centroids);
@@ -147,20 +168,48 @@ std::vector<std::uint32_t> sort_by_cell(std::span<std::uint32_t> points, const s
   return begins;
 }
 
+// Splits each region of more than `most` points, and sorts these into its parts: the work inside a region grows with its square.
+void split_crowded_regions(const Ground& ground, std::size_t most, std::span<std::uint32_t> order, std::vector<float>& middles,
+                           std::vector<std::uint32_t>& begins) {
+  constexpr std::uint64_t kParts = std::uint64_t{1} << 32;  // keeps these random numbers apart
+  const std::size_t dimension = ground.rows.dimension();
+  std::vector<float> all;
+  std::vector<std::uint32_t> all_begins = {0};
+  for (std::size_t r = 0; r + 1 < begins.size(); ++r) {
+    const std::span<std::uint32_t> points = order.subspan(begins[r], begins[r + 1] - begins[r]);
+    std::vector<float> parts(middles.begin() + static_cast<std::ptrdiff_t>(r * dimension),
+                             middles.begin() + static_cast<std::ptrdiff_t>((r + 1) * dimension));
+    std::vector<std::uint32_t> own = {0, static_cast<std::uint32_t>(points.size())};
+    if (points.size() > most) {
+      const std::size_t wanted = kCrowdedRegion * points.size() / most;
+      parts = near_together(find_centroids(ground, points, wanted, kSamplesPerRegion, kParts + r), dimension, ground.kernels);
+      own = sort_by_cell(points, nearest_of(ground, points, parts), parts.size() / dimension);
+    }
+    all.insert(all.end(), parts.begin(), parts.end());
+    for (std::size_t i = 1; i < own.size(); ++i) all_begins.push_back(begins[r] + own[i]);
+  }
+  middles = std::move(all);
+  begins = std::move(all_begins);
+}
+
 // The cells of all points that stand in `order`, in two levels: regions, and the cells of each region. A point then takes the nearest cell
 // of its own region and of those around it. `order` is left sorted by region, and `centroids` holds those of the cells.
 std::vector<std::uint32_t> find_cells_by_region(const Ground& ground, std::size_t cell_size, std::vector<std::uint32_t>& order,
                                                 std::vector<float>& centroids) {
   const std::size_t dimension = ground.rows.dimension();
   // A point meets some fourteen times the root of the number of cells.
-  const auto regions = static_cast<std::size_t>(std::sqrt(static_cast<double>(order.size() / cell_size)));
-  const std::vector<float> middles = near_together(find_centroids(ground, order, regions, kSamplesPerRegion, 0), dimension, ground.kernels);
-  const std::vector<std::uint32_t> begins = sort_by_cell(order, nearest_of(ground, order, middles), regions);
+  auto regions = static_cast<std::size_t>(std::sqrt(static_cast<double>(order.size() / cell_size)));
+  const std::size_t most = kCrowdedRegion * order.size() / regions;
+  std::vector<float> middles = near_together(find_centroids(ground, order, regions, kSamplesPerRegion, 0), dimension, ground.kernels);
+  std::vector<std::uint32_t> begins = sort_by_cell(order, nearest_of(ground, order, middles), middles.size() / dimension);
+  split_crowded_regions(ground, most, order, middles, begins);
+  regions = middles.size() / dimension;
   const auto points_of = [&](std::size_t r) { return std::span(order).subspan(begins[r], begins[r + 1] - begins[r]); };
   std::vector<std::size_t> firsts = {0};  // cell of each region
   for (std::size_t r = 0; r < regions; ++r) {
     if (!points_of(r).empty()) {
-      const std::size_t cells = std::max<std::size_t>(1, points_of(r).size() / cell_size);
+      // A region that could not be split is of points that cannot be told apart: its cells are cut from it anyhow.
+      const std::size_t cells = std::max<std::size_t>(1, std::min(most, points_of(r).size()) / cell_size);
       const std::vector<float> own =
           near_together(find_centroids(ground, points_of(r), cells, kSamplesPerCell, r + 1), dimension, ground.kernels);
       centroids.insert(centroids.end(), own.begin(), own.end());

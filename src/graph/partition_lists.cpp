@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kCalibrationPoints = 512;  // points on which the reach of the search is settled
 constexpr float kMostReach = 4;
+constexpr std::size_t kMostMeasured = 512;  // candidates of a point, where bytes are coarse
 // What a join mends of what is missing after the exchange. Measured: 0.54 to 0.58 of 4 to 12 % of lists of 100 at 1,000,000 x 64, of which
 // it sees the first half; 0.8 of 8 and of 17 % of lists of 50 and 0.9 of 17 % of lists of 10 at 2,000,000. Of more points it mends less.
 double join_mends(std::size_t neighbors) { return neighbors <= Join().entries ? 0.7 : 0.45; }
@@ -40,6 +41,7 @@ struct Calibration {
   std::vector<std::vector<std::uint32_t>> places;  // of each chunk
   std::vector<std::size_t> firsts;                 // where they begin in
   std::vector<std::uint32_t> points;               // all of them
+  std::vector<std::size_t> numbers;                // of each of these, its number in the sample that has the exact lists
 };
 
 Calibration choose_points(const Group& group) {
@@ -55,10 +57,32 @@ Calibration choose_points(const Group& group) {
     sample.firsts.push_back(sample.points.size());
     for (std::size_t i = 0; i < take; ++i) {
       sample.places[c].push_back(static_cast<std::uint32_t>(begin + i * count / take));
+      sample.numbers.push_back(sample.points.size());
       sample.points.push_back(sample.places[c].back());
     }
   }
   return sample;
+}
+
+// Those of a sample whose true lists do not end nearer than `crowded`.
+Calibration without_crowded(const Calibration& sample, const RecallSample& truth, float crowded) {
+  Calibration rest;
+  for (std::size_t c = 0; c < sample.chunks.size(); ++c) {
+    std::vector<std::uint32_t> places;
+    const std::size_t first = rest.points.size();
+    for (std::size_t i = 0; i < sample.places[c].size(); ++i) {
+      const std::size_t number = sample.numbers[sample.firsts[c] + i];
+      if (truth.radius(number) < crowded) continue;
+      places.push_back(sample.places[c][i]);
+      rest.points.push_back(sample.places[c][i]);
+      rest.numbers.push_back(number);
+    }
+    if (places.empty()) continue;
+    rest.chunks.push_back(sample.chunks[c]);
+    rest.places.push_back(std::move(places));
+    rest.firsts.push_back(first);
+  }
+  return rest;
 }
 
 // The recall of lists of a sample of points, if the first measured[0], measured[1], ... of all candidates are measured in full; these
@@ -82,7 +106,7 @@ std::vector<double> recalls_at(float reach, std::span<const std::size_t> measure
           const auto some = std::span(w.candidates).first(m + 1 == measured.size() ? w.candidates.size() : measured[m]);
           w.writer.write(rows[group.first + scratch.queries[i]], rows, some, task.neighbors(), w.sorted.data(), w.distances.data());
           for (std::uint32_t& place : w.sorted) place -= static_cast<std::uint32_t>(group.first);
-          right[m] += truth.hits(sample.firsts[c] + i, w.sorted, w.distances);
+          right[m] += truth.hits(sample.numbers[sample.firsts[c] + i], w.sorted, w.distances);
         }
       }
     }
@@ -95,24 +119,44 @@ std::vector<double> recalls_at(float reach, std::span<const std::size_t> measure
   return recalls;
 }
 
-// Where rows are of very unequal lengths, one scale for the bytes of all is too coarse for the short ones: however much is looked at, the
-// true neighbours are not among the candidates that are measured. If that is why more than `harmless` is missing, lets the group measure
-// more of them, as many as it takes, or packs it as floats, which are exact and four times as slow. Returns whether it did.
-bool sharpen(double harmless, const BuildTask& task, const OrderedRows& ordered, Group& group, const Calibration& sample,
+// Where rows are of very unequal lengths, or in crowds, one scale for the bytes of all is too coarse: however much is looked at, the true
+// neighbours are not among the candidates that are measured. If that is why more than `harmless` is missing, lets the group measure more of
+// them, as many as it takes, leaves its crowds to a search of their own, or packs it as floats, which are nearly exact and four times as
+// slow. Returns whether it did any of these. Crowds are of points whose true lists end nearer than `crowded`; they are taken out of the
+// sample.
+bool sharpen(double harmless, float crowded, const BuildTask& task, const OrderedRows& ordered, Group& group, Calibration& sample,
              const RecallSample& truth, std::uint64_t& computed) {
-  constexpr std::size_t kMostMeasured = 512, kMostTimes = 8;
+  constexpr std::size_t kMostTimes = 8;
   constexpr float kEverything = 1e9F;
-  if (&group.packed->kernels() == &task.kernels.floats) return false;
+  const bool bytes = &group.packed->kernels() != &task.kernels.floats;
   std::vector<std::size_t> measured = {group.measured};
-  const std::size_t most = std::max(2 * group.measured, std::min(kMostMeasured, kMostTimes * group.measured));
-  while (2 * measured.back() <= std::min(most, group.size())) measured.push_back(2 * measured.back());
-  const std::vector<double> recalls = recalls_at(kEverything, measured, task, ordered, group, sample, truth, computed);
-  const auto enough = std::find_if(recalls.begin(), recalls.end(), [&](double recall) { return 1 - recall <= harmless; });
-  if (enough == recalls.begin()) return false;
-  if (enough != recalls.end()) {
-    group.measured = measured[static_cast<std::size_t>(enough - recalls.begin())];
+  const auto measure_up_to = [&](std::size_t most) {
+    while (bytes && 2 * measured.back() <= std::min(most, group.size())) measured.push_back(2 * measured.back());
+  };
+  const auto enough_for = [&](const Calibration& some) {
+    if (some.points.empty()) return measured.begin();
+    const std::vector<double> recalls = recalls_at(kEverything, measured, task, ordered, group, some, truth, computed);
+    const auto enough = std::find_if(recalls.begin(), recalls.end(), [&](double recall) { return 1 - recall <= harmless; });
+    return measured.begin() + (enough - recalls.begin());
+  };
+  measure_up_to(std::max(2 * group.measured, std::min(kMostMeasured, kMostTimes * group.measured)));
+  auto enough = bytes ? enough_for(sample) : measured.end();
+  if (enough == measured.begin()) return false;
+  if (enough == measured.end() && group.crowded == 0) {
+    Calibration rest = without_crowded(sample, truth, crowded);
+    measure_up_to(std::max(kMostMeasured, kMostTimes * group.measured));
+    enough = measured.end();
+    if (rest.points.size() < sample.points.size()) enough = enough_for(rest);
+    if (enough != measured.end()) {
+      group.crowded = crowded;
+      sample = std::move(rest);
+    }
+  }
+  if (enough != measured.end()) {
+    group.measured = *enough;
     return true;
   }
+  if (!bytes) return false;
   const Rows rows = ordered.rows(group.first, group.last);
   group.search.reset();  // not both at once
   group.packed = std::make_unique<PackedPoints>(rows, task.kernels.floats, task.threads());
@@ -135,7 +179,7 @@ double missing_before_exchange(double allowed) {
 
 // Settles on the smallest reach that brings a sample of points to the recall asked for, with something to spare.
 void calibrate(const BuildTask& task, const OrderedRows& ordered, Group& group, std::uint64_t& computed) {
-  const Calibration sample = choose_points(group);
+  Calibration sample = choose_points(group);
   const RecallSample truth(task, ordered.rows(group.first, group.last), sample.points, computed);
   // The exchange that follows mends next to nothing of noise, which is told by how much of it a search looks at. The sample is small: ask
   // for a little more.
@@ -148,8 +192,10 @@ void calibrate(const BuildTask& task, const OrderedRows& ordered, Group& group, 
   float& reach = group.reach = kFirstReach;
   float earlier_reach = 0;
   double earlier_log = 0, slope = kUsualSlope;
-  bool sharpened = false;
-  for (int look = 0; look < 8; ++look) {
+  // Cells were found in this packing: what it does not tell apart they do not either, whatever they are packed as later on.
+  const float crowded = group.packed->blur() / group.packed->squared_scale();
+  int sharpened = 0;
+  for (int look = 0; look < 8 && !sample.points.empty(); ++look) {
     const std::uint64_t before = computed;
     const double recall = recalls_at(reach, {&group.measured, 1}, task, ordered, group, sample, truth, computed)[0];
     const double missing = std::max(1e-6, 1 - recall);
@@ -157,13 +203,14 @@ void calibrate(const BuildTask& task, const OrderedRows& ordered, Group& group, 
     const double goal = distances > kNoise * static_cast<double>(group.size()) ? missing_allowed : missing_before;
     if (missing <= goal && missing > 0.8 * goal) break;
     // To reach farther has not helped as expected.
-    if (!sharpened && look >= 2 && reach > std::max(kFirstReach, earlier_reach) && missing > goal) {
-      sharpened = true;
-      if (sharpen(kHarmless * goal, task, ordered, group, sample, truth, computed)) {
+    if (sharpened < 2 && look >= 2 && reach > std::max(kFirstReach, earlier_reach) && missing > goal) {
+      ++sharpened;
+      if (sharpen(kHarmless * goal, crowded, task, ordered, group, sample, truth, computed)) {
         slope = kUsualSlope;
         look = -1;  // from here as from the beginning
         continue;
       }
+      sharpened = 2;  // bytes are not to blame
     }
     if (look > 0 && reach != earlier_reach)
       slope = std::clamp((std::log(missing) - earlier_log) / static_cast<double>(reach - earlier_reach), -40.0, -2.0);
@@ -341,6 +388,16 @@ bool widen(std::vector<Group>& groups) {
     wider = true;
   }
   return wider;
+}
+
+bool measure_more(std::vector<Group>& groups) {
+  bool more = false;
+  for (Group& group : groups) {
+    if (group.search == nullptr || 2 * group.measured > std::min(kMostMeasured, group.size())) continue;
+    group.measured *= 2;
+    more = true;
+  }
+  return more;
 }
 
 }  // namespace smartmine

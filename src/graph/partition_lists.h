@@ -20,6 +20,7 @@ struct Group {
   float reach = 0;                       ///< as far as this
   std::size_t near = 0;                  ///< times the distance of so many-th candidate.
   std::size_t measured = 0;              ///< So many candidates, the point itself included, are measured in full.
+  float crowded = 0;                     ///< Points whose list ends nearer than this, squared, are searched for again: crowd_lists.h.
   bool joins = false;                    ///< Its points look at the lists of their neighbours, and are searched less for it.
   std::vector<std::size_t> shares;       ///< Places where those begin that each member of a team lists, and the last end.
   std::size_t size() const { return last - first; }
@@ -50,5 +51,8 @@ void choose_edges_from_lists(const BuildTask& task, const OrderedRows& ordered, 
 
 /// Lets the searches reach farther. Returns false if none can.
 bool widen(std::vector<Group>& groups);
+
+/// Lets them measure more candidates in full. Returns false if none can.
+bool measure_more(std::vector<Group>& groups);
 
 }  // namespace smartmine

@@ -15,9 +15,11 @@ std::vector<std::uint32_t> spread_points(std::size_t size, std::size_t count, st
   count = std::min(count, size);
   std::vector<std::uint32_t> points(count);
   Random random(seed, kSampleStream);
-  const std::size_t shift = random.below(std::max<std::size_t>(1, size / count));
-  for (std::size_t s = 0; s < count; ++s)
-    points[s] = static_cast<std::uint32_t>(s * size / count + shift) % static_cast<std::uint32_t>(size);
+  // One of every stretch, anywhere in it: rows may come in turns.
+  for (std::size_t s = 0; s < count; ++s) {
+    const std::size_t from = s * size / count, to = (s + 1) * size / count;
+    points[s] = static_cast<std::uint32_t>(from + random.below(to - from));
+  }
   return points;
 }
 
@@ -34,7 +36,7 @@ RecallSample::RecallSample(const BuildTask& task, const Rows& rows, std::vector<
     return std::span(all).subspan(begin * each, (end - begin) * each);
   };
   const ExactLists lists{own(queries, 1), own(points_, 1), neighbors_, own(ids_, neighbors_), own(distances, neighbors_),
-                         points_.size(),  begin == 0};
+                         points_.size(),  begin == 0, false};
   computed += team_sum(task.team, find_exact_lists(rows, lists, task.kernels, task.threads(), task.progress, "recall"));
   if (task.team != nullptr) {
     task.team->gather(ids_.data(), neighbors_ * sizeof(std::uint32_t), begins);

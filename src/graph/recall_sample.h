@@ -23,6 +23,9 @@ class RecallSample {
   /// Whether one entry is.
   bool is_hit(std::size_t index, const Found& entry) const;
 
+  /// The squared distance at which the true list of the `index`-th point ends.
+  float radius(std::size_t index) const { return radii_[index]; }
+
   double recall(const NeighborLists& lists) const;
 
  private:

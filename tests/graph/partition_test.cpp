@@ -78,6 +78,25 @@ TEST(Partition, InTwoLevelsIsTheSameAtAnyNumberOfThreadsAndAnotherForAnotherSeed
   EXPECT_NE(one.partition.order, other.partition.order);
 }
 
+// Where most rows fall into one region, it is split or cut, lest the work grow with its square.
+TEST(Partition, InTwoLevelsTakesNoLongerForRowsThatCrowd) {
+  const std::size_t size = 16000;
+  const MadeRows usual = test::clustered_unit_rows(size, 16, 500);
+  const std::uint64_t most = 2 * partition_of(usual, 0).computed;
+  MadeRows equal{16, std::vector<float>(size * 16, 0.5F)};
+  MadeRows crowded = usual, close = usual;
+  for (std::size_t i = 0; i < size; ++i)
+    for (std::size_t t = 0; t < 16 && i % 10 != 0; ++t) {
+      crowded.values[i * 16 + t] *= 0.02F;
+      close.values[i * 16 + t] *= 1e-5F;
+    }
+  for (const MadeRows* made : {&equal, &crowded, &close}) {
+    const Made result = partition_of(*made, 0);
+    expect_whole(result.partition, size);
+    EXPECT_LT(result.computed, most);
+  }
+}
+
 TEST(Partition, InTwoLevelsTakesRowsThatAreAllEqual) {
   MadeRows made{8, std::vector<float>(3000 * 8, 0.5F)};
   expect_whole(partition_of(made, 10).partition, made.size());
