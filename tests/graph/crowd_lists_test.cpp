@@ -80,6 +80,9 @@ TEST_P(CrowdLists, AreFoundAmongTiledRows) {
   }
 }
 
+// More clouds than are searched as groups, each of more rows than are measured.
+TEST(CrowdLists, AreFoundInManyCloudsOfNearCopies) { check(tiled_rows(36000, 250, 1e-4), 10, 0.25); }
+
 TEST_P(CrowdLists, AreFoundInClustersOfUnequalWidths) { check(clusters_of_unequal_widths(12000), GetParam(), 2); }
 
 TEST_P(CrowdLists, AreFoundWhereCrowdsLieInsideEachOther) { check(rows_of_all_lengths(12000), GetParam(), 6); }
