@@ -9,10 +9,7 @@
 
 namespace smartmine {
 
-/// What this program was built from, as "sources 0123456789ab". Made by the build.
-const char* source_digest();
-
-/// The connections of a rank: all that knows c10d. Whatever goes wrong is a RankFailure that names a rank.
+/// The connections of a rank. Whatever goes wrong is a RankFailure that names a rank.
 class Ranks::Link {
  public:
   /// Joins.
