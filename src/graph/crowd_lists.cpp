@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -111,6 +112,7 @@ void list_crowd(const BuildTask& task, const OrderedRows& ordered, const Group& 
   options.for_search = false;
   options.recall_target = 1 - kMissing * (1 - task.options.recall_target);
   options.threads = threads;
+  options.joined_from = std::numeric_limits<std::size_t>::max();  // nobody joins them
   const BuildTask own{rows, options, task.kernels, progress, task.makes_edges};
   const Crowd crowd = list_alone(own, computed);
   std::vector<std::uint32_t> near;

@@ -66,7 +66,9 @@ std::vector<std::uint32_t> ball_of(std::span<const float> distances, std::size_t
   std::vector<float> sorted(distances.begin(), distances.end());
   const std::size_t most = sorted.size() / 2;
   if (neighbors + 1 > most) return {};
-  std::partial_sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(most + 1), sorted.end());
+  const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(most + 1);
+  std::nth_element(sorted.begin(), end - 1, sorted.end());
+  std::sort(sorted.begin(), end);
   for (std::size_t size = most; size > neighbors; --size) {
     if (!(sorted[size] > kGap * sorted[size - 1] + kLost)) continue;
     std::vector<std::uint32_t> members;
@@ -88,8 +90,10 @@ std::uint64_t list_by_balls(const CrowdedSearch& search, std::vector<std::uint32
   std::uint64_t computed = 0;
   std::size_t served = 0;
   for (std::size_t tried = 0; !queries.empty() && kServed * tried <= served + kServed * kTries; ++tried) {
-    search.kernels.squared_distances(search.lists.queries[queries[0]], rows.data(), all.data(), rows.size(), rows.dimension(),
-                                     distances.data());
+    parallel_for(rows.size(), 4096, search.threads, [&](std::size_t begin, std::size_t end, unsigned) {
+      search.kernels.squared_distances(search.lists.queries[queries[0]], rows.data(), all.data() + begin, end - begin, rows.dimension(),
+                                       distances.data() + begin);
+    });
     computed += rows.size();
     const std::vector<std::uint32_t> members = ball_of(distances, search.lists.neighbors + 1);
     std::vector<std::uint32_t> inside, outside;

@@ -144,7 +144,9 @@ std::optional<RetrievalMetrics> kept_metrics(const ReadRun& run, std::vector<std
   const auto choice = read_choice(run.path);
   if (!choice || !choice->decided) return std::nullopt;
   const std::int64_t done = run.log.empty() ? 0 : run.log.back()["epoch"].get<std::int64_t>();
-  if (!choice->kept || choice->kept->epoch != done)
+  const bool unmeasured =
+      choice->kept && choice->kept->share < 1 && !choice->kept->metrics && !run.log.empty() && run.log.back().contains("metrics");
+  if (!choice->kept || choice->kept->epoch != done || unmeasured)
     notes.push_back(fmt::format("{0}: what to keep is not settled yet; smartmine train --resume {0} does it", run.path.string()));
   return choice->kept && still_kept(run.path, choice->kept->epoch, done) ? choice->kept->metrics : std::nullopt;
 }

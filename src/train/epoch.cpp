@@ -51,8 +51,13 @@ NeighborLists find_lists(const Epoch& epoch, const AllEmbeddings& all, NeighborI
     call.device = [&](const Rows& rows, RowRange wanted, std::size_t neighbors, const ListMaker& lists, const Progress& progress) {
       // Built without a CUDA compiler, a GPU that is too old for its kernels, or lists too long for them: products and top-k by torch.
       if (all.device.device().index() >= gpu_count() || neighbors > kLongestGpuLists || rows.dimension() > kMostGpuDimensions ||
-          !all.device.is_contiguous())
-        return device_neighbors(all.device, wanted, neighbors, progress);
+          !all.device.is_contiguous()) {
+        try {
+          return device_neighbors(all.device, wanted, neighbors, progress);
+        } catch (const c10::Error& error) {  // the CPU goes on
+          throw Error(fmt::format("the GPU failed to find lists: {}", error.what_without_backtrace()));
+        }
+      }
       // What made the rows is done: they have been copied to the host. Other ranks have GPUs of their own.
       const GpuPlace there{all.device.device().index(), epoch.ranks != nullptr, all.device.data_ptr<float>()};
       return find_gpu_lists(rows, wanted, neighbors, progress, there, lists);

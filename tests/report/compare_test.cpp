@@ -96,6 +96,12 @@ TEST_F(Compare, TakesTheFiguresOfKeptWeightsOnlyAsLongAsTheRunHasThem) {
   choice.kept.reset();
   write_choice(run, choice);
   EXPECT_THAT(compare({run}).notes, not_settled);
+  choice.kept = {.epoch = 2, .share = 0.75, .metrics = {}};  // killed while what is kept was measured
+  write_choice(run, choice);
+  EXPECT_THAT(compare({run}).notes, not_settled);
+  choice.kept->share = 1;  // the last epoch's figures are those of what is kept
+  write_choice(run, choice);
+  EXPECT_THAT(compare({run}).notes, IsEmpty());
 }
 
 TEST_F(Compare, NamesWhatSetsGroupsOfOneSystemApart) {
