@@ -108,6 +108,7 @@ void RankMeeting::find_round(const RankBoard& rounds, Clock::time_point end_of_w
     round = fmt::to_string(rounds.add("count"));
     board = rounds.of("round/" + round);
     board.add(came);
+    board.set("size", fmt::to_string(world.size));
     rounds.set("last", round);
     return;
   }
@@ -119,6 +120,8 @@ void RankMeeting::find_round(const RankBoard& rounds, Clock::time_point end_of_w
       const RankBoard there = rounds.of("round/" + last);
       doubted.reset();
       before = there.failure();
+      if (const std::string size = there.get("size"); !before && size != fmt::to_string(world.size))
+        before = fmt::format("there were {} ranks, and now {}", size, world.size);
       if (!before && there.add(came) == 1) {
         board = there;
         return;

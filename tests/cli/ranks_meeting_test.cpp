@@ -134,6 +134,19 @@ TEST_F(RanksInALastingStore, PassOverOnesThatDiedBeforeAllHadCome) {
   }
 }
 
+TEST_F(RanksInALastingStore, PassOverOnesOfAnotherNumber) {
+  Processes all;
+  for (const int rank : {0, 1}) all.push_back(start(rank, 2, 0));
+  expect_to_end_well(std::move(all));
+  all.clear();
+  for (const int rank : {2, 1, 0}) {  // rank 2 has never come before, and what it finds has been met
+    const std::string keys = read_text(folder_ / "keys");
+    all.push_back(start(rank, 3, 0));
+    if (rank != 0) wait_until_it_waits(*all.back(), keys);
+  }
+  expect_to_end_well(std::move(all));
+}
+
 TEST_F(RanksInALastingStore, SayWhoCameTwiceOrNotAtAll) {
   Processes all;
   for (const int rank : {0, 1, 1}) all.push_back(start(rank, 3, 0));
