@@ -282,8 +282,9 @@ TEST_F(Compare, ShowsTheAnchorsWhoseTripletsWereMinedInMostEpochs) {
     write_file(folder_ / "run/report" / ("triplets-000" + std::to_string(epoch) + ".json"),
                Json{{"epoch", epoch}, {"kappa", 2.5}, {"anchors", anchors}}.dump());
   }
+  const Comparison comparison = compare({folder_ / "run"});
   std::vector<std::string> shown;
-  for (const ShownTriplet& one : compare({folder_ / "run"}).groups[0].triplets)
+  for (const ShownTriplet& one : comparison.groups[0].triplets)
     if (one.epoch == 2) shown.push_back(one.anchor);
   EXPECT_THAT(shown, ElementsAre("0", "2", "3", "5", "7", "8"));
 }
