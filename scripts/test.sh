@@ -48,7 +48,7 @@ if [ "$quick" = no ]; then
   build_and_test asan '-O1 -g1' 'smartmine_tests smartmine_data_tests smartmine_report_tests' -L unit \
     -E 'ProcessAt|FanngOnManyOddRows|Team.FindsThemInGroups|FanngFrom.*(ReachesItsTargets|Certifies|TakesAny|TakesLonger|MeasuresIts)'
   long='ProcessAt|FanngOn|FanngFrom|FanngBuild|FanngSearch.Finds|KMeans.Puts|Retrieval.Splits|SmartMiner.Suggests'
-  long+='|Team.FindsThemInGroups|Join.Brings|NeighborIndex.GivesTheSame'
+  long+='|Team.FindsThemInGroups|Join.Brings|NeighborIndex.GivesTheSame|OfLength.CrowdLists'
   build_and_test tsan '-O1 -g1' 'smartmine_tests smartmine_data_tests smartmine_report_tests' -L unit -E "$long"
 fi
 
