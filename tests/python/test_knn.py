@@ -204,6 +204,7 @@ def test_other_threads_run_meanwhile():
 INTERRUPTED = """
 import os, signal, sys, threading, time
 import numpy as np, smartmine
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are begun with it ignored
 x = np.random.default_rng(0).normal(size=(200000, 128)).astype(np.float32)
 sent = []
 def interrupt():
