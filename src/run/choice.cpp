@@ -42,11 +42,13 @@ std::vector<Interpolation> shares_of(const Json& json) {
 
 }  // namespace
 
-std::string to_json(const Choice& choice) {
+namespace {
+
+Json json_of(const Choice& choice) {
   Json trials = Json::array();
   for (const Trial& trial : choice.trials)
     trials.push_back(with_score({{"name", trial.name},
-                                 {"settings", {{"learning-rate", trial.learning_rate}}},
+                                 {"settings", {{"system", trial.system}, {"learning-rate", trial.learning_rate}}},
                                  {"epochs", trial.done},
                                  {"epochs_planned", trial.epochs},
                                  {"seconds", trial.seconds},
@@ -65,6 +67,7 @@ std::string to_json(const Choice& choice) {
             {"interpolations", json_of(choice.interpolations)},
             {"chosen",
              {{"trial", choice.trial},
+              {"system", choice.system},
               {"learning-rate", choice.learning_rate},
               {"epochs", choice.epochs},
               {"share", choice.share},
@@ -80,8 +83,13 @@ std::string to_json(const Choice& choice) {
                     {"evaluated_on", choice.kept->metrics ? choice.kept->metrics->split : ""},
                     {"metrics", std::move(metrics)}};
   }
-  return json.dump(2) + "\n";
+  return json;
 }
+
+}  // namespace
+
+std::string to_json(const Choice& choice) { return json_of(choice).dump(2) + "\n"; }
+std::string to_json_line(const Choice& choice) { return Json{{"choice", json_of(choice)}}.dump(); }
 
 Choice parse_choice(const std::string& text) try {
   const Json json = Json::parse(text);
@@ -97,6 +105,7 @@ Choice parse_choice(const std::string& text) try {
   json.at("tolerance").get_to(choice.tolerance);
   for (const Json& trial : json.at("trials"))
     choice.trials.push_back({.name = trial.at("name"),
+                             .system = trial.at("settings").value("system", ""),
                              .learning_rate = trial.at("settings").at("learning-rate"),
                              .epochs = trial.at("epochs_planned"),
                              .done = trial.at("epochs"),
@@ -106,6 +115,7 @@ Choice parse_choice(const std::string& text) try {
                              .stopped = trial.value("stopped", "")});
   choice.interpolations = shares_of(json.at("interpolations"));
   choice.trial = json.at("chosen").value("trial", "");
+  choice.system = json.at("chosen").value("system", "");
   json.at("chosen").at("learning-rate").get_to(choice.learning_rate);
   json.at("chosen").at("epochs").get_to(choice.epochs);
   json.at("chosen").at("share").get_to(choice.share);
@@ -250,14 +260,56 @@ bool clearly_helps(const Trial& trial, const Choice& choice) {
   });
 }
 
+std::string pick_system(const Choice& choice) {
+  std::vector<std::string> systems;
+  for (const Trial& trial : choice.trials)
+    if (std::find(systems.begin(), systems.end(), trial.system) == systems.end()) systems.push_back(trial.system);
+  std::string picked = choice.system;
+  std::optional<HeldOutScore> so_far;
+  for (const std::string& system : systems) {
+    std::optional<HeldOutScore> best;
+    for (const Trial& trial : choice.trials)
+      if (const auto kept = kept_of(trial, choice, false); kept && trial.system == system && (!best || kept->score.value() > best->value()))
+        best = kept->score;
+    const bool first = system == systems.front();
+    const bool better = best && so_far && best->value() > so_far->value() + choice.tolerance && best->recall_at_1 >= so_far->recall_at_1;
+    if (!first && !better && (so_far || !best)) continue;
+    picked = system;
+    so_far = best;
+  }
+  return picked;
+}
+
+namespace {
+
+/// How the systems compared, where several were tried alike: by the best trial of each.
+std::string systems_in_words(const Choice& choice) {
+  const Trial *chosen = nullptr, *other = nullptr;
+  for (const Trial& trial : choice.trials) {
+    if (trial.done < trial.epochs || trial.epochs != choice.trials.front().epochs) continue;
+    const Trial*& best = trial.system == choice.system ? chosen : other;
+    if (best == nullptr || trial.score.value() > best->score.value()) best = &trial;
+  }
+  if (chosen == nullptr || other == nullptr) return {};
+  const bool usual = choice.trials.front().system == choice.system;
+  const Trial &tried = usual ? *other : *chosen, &first = usual ? *chosen : *other;
+  return fmt::format("; {} was {} than {}: a recall@1 of {:.1f} instead of {:.1f} % after {}", tried.system,
+                     usual ? "not clearly better" : "better", first.system, 100 * tried.score.recall_at_1, 100 * first.score.recall_at_1,
+                     tried.done == 1 ? "an epoch" : fmt::format("{} epochs", tried.done));
+}
+
+}  // namespace
+
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   struct Candidate {
     const Trial* trial;
     Interpolation kept;
   };
   std::vector<Candidate> candidates;
-  for (const Trial& trial : choice.trials)
+  for (const Trial& trial : choice.trials) {
+    if (!choice.system.empty() && trial.system != choice.system) continue;
     if (const auto kept = kept_of(trial, choice, pretrained)) candidates.push_back({&trial, *kept});
+  }
   if (candidates.empty()) {
     choice.epochs = 0;
     choice.reason = reason_for_the_start(choice);
@@ -278,11 +330,11 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
   choice.epochs = epochs;
   choice.interpolations = chosen.trial->shares;
   choice.share = chosen.kept.share;
-  choice.reason =
-      fmt::format("on {} a learning rate of {:g} took MAP@R from {:.1f} to {:.1f} % and recall@1 from {:.1f} to {:.1f} %",
-                  held_out_in_words(choice), choice.learning_rate, 100 * choice.start.map_at_r, 100 * chosen.kept.score.map_at_r,
-                  100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
+  choice.reason = fmt::format("on {} a learning rate of {:g} took MAP@R from {:.1f} to {:.1f} % and recall@1 from {:.1f} to {:.1f} %",
+                              held_out_in_words(choice), choice.learning_rate, 100 * choice.start.map_at_r,
+                              100 * chosen.kept.score.map_at_r, 100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
   if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way", 100 * choice.share);
+  choice.reason += systems_in_words(choice);
 }
 
 }  // namespace smartmine

@@ -23,6 +23,12 @@ Trial trial(double rate, double recall, double map, std::int64_t done = 2) {
           .stopped = {}};
 }
 
+Trial trial_of(const char* system, double rate, double recall, double map, std::int64_t done = 2) {
+  Trial made = trial(rate, recall, map, done);
+  made.system = system;
+  return made;
+}
+
 Choice choice_of(std::vector<Trial> trials) {
   Choice choice;
   choice.held_out_classes = 10;
@@ -169,6 +175,80 @@ TEST(Choices, KeepTheStartWhereNothingBeatsIt) {
   pick_trial(choice, 8, false);
   EXPECT_EQ(choice.epochs, 0);
   EXPECT_THAT(choice.reason, HasSubstr("no training beats the weights it starts from"));
+}
+
+TEST(Choices, TakeAnotherSystemOnlyWhereItIsClearlyBetter) {
+  const auto picked = [](const Trial& first, const Trial& second) { return pick_system(choice_of({first, second})); };
+  const Trial usual = trial_of("usual", 0.1, 0.85, 0.45);
+  EXPECT_EQ(picked(usual, trial_of("other", 0.1, 0.87, 0.47)), "other");
+  EXPECT_EQ(picked(usual, trial_of("other", 0.1, 0.855, 0.455)), "usual") << "chance";
+  EXPECT_EQ(picked(usual, trial_of("other", 0.1, 0.84, 0.6)), "usual") << "recall@1 is lower";
+  EXPECT_EQ(picked(usual, trial_of("other", 0.1, 0.95, 0.6, 1)), "usual") << "given up";
+  EXPECT_EQ(picked(usual, trial_of("other", 0.1, 0.8, 0.4)), "usual");
+  const Trial stopped = trial_of("usual", 0.1, 0.85, 0.45, 1), useless = trial_of("usual", 0.1, 0.803, 0.4);
+  EXPECT_EQ(picked(stopped, trial_of("other", 0.1, 0.82, 0.42)), "other");
+  EXPECT_EQ(picked(stopped, trial_of("other", 0.1, 0.8, 0.4)), "usual") << "neither beats the start";
+  EXPECT_EQ(picked(useless, trial_of("other", 0.1, 0.806, 0.406)), "other") << "it alone beats the start";
+  EXPECT_EQ(pick_system(choice_of({usual})), "usual") << "there was no time for another";
+  // Each at its best: here at the higher rate.
+  const std::vector<Trial> behind = {usual, trial_of("other", 0.1, 0.81, 0.41), trial_of("usual", 0.5, 0.86, 0.46)};
+  EXPECT_EQ(pick_system(choice_of(behind)), "usual");
+  std::vector<Trial> ahead = behind;
+  ahead.push_back(trial_of("other", 0.5, 0.9, 0.5));
+  EXPECT_EQ(pick_system(choice_of(ahead)), "other");
+}
+
+TEST(Choices, ComeFromTrialsOfTheChosenSystemAndSayHowItCompared) {
+  // The other system's trial is a little better, within the tolerance; it has no say in the rate.
+  Choice choice = choice_of({trial_of("usual", 0.1, 0.9, 0.5), trial_of("other", 0.02, 0.905, 0.505), trial_of("usual", 0.5, 0.91, 0.5)});
+  choice.system = pick_system(choice);
+  EXPECT_EQ(choice.system, "usual");
+  pick_trial(choice, 8, false);
+  EXPECT_EQ(choice.learning_rate, 0.1);
+  EXPECT_THAT(choice.reason,
+              ::testing::EndsWith("; other was not clearly better than usual: a recall@1 of 90.5 instead of 91.0 % after 2 epochs"));
+  choice = choice_of({trial_of("usual", 0.1, 0.85, 0.45), trial_of("other", 0.1, 0.95, 0.65), trial_of("other", 0.5, 0.99, 0.7)});
+  choice.system = pick_system(choice);
+  pick_trial(choice, 8, false);
+  EXPECT_EQ(choice.learning_rate, 0.5);
+  EXPECT_THAT(choice.reason, ::testing::EndsWith("; other was better than usual: a recall@1 of 99.0 instead of 85.0 % after 2 epochs"));
+  choice = choice_of({trial_of("usual", 0.1, 0.9, 0.5), trial_of("other", 0.1, 0.2, 0.1, 1)});
+  choice.system = pick_system(choice);
+  pick_trial(choice, 8, false);
+  EXPECT_THAT(choice.reason, ::testing::EndsWith("from 80.0 to 90.0 %")) << "the other could not be tried to the end";
+  choice = choice_of({trial_of("usual", 0.1, 0.9, 0.5)});
+  choice.system = "usual";
+  pick_trial(choice, 8, false);
+  EXPECT_THAT(choice.reason, ::testing::EndsWith("from 80.0 to 90.0 %")) << "there was nothing to compare";
+}
+
+TEST(Choices, AreReadWhereNoSystemIsWrittenDown) {
+  Choice choice = choice_of({trial_of("usual", 0.1, 0.9, 0.5)});
+  choice.system = "usual";
+  pick_trial(choice, 8, false);
+  const Choice read = parse_choice(to_json(choice));
+  EXPECT_EQ(read.system, "usual");
+  EXPECT_EQ(read.trials[0].system, "usual");
+  std::string earlier = to_json(choice);
+  for (int i = 0; i < 2; ++i) {
+    const std::size_t at = earlier.find("\"system\": \"usual\",");
+    ASSERT_NE(at, std::string::npos);
+    earlier.erase(at, earlier.find(',', at) + 1 - at);
+  }
+  const Choice old = parse_choice(earlier);
+  EXPECT_EQ(old.system, "");
+  EXPECT_EQ(old.trials[0].system, "");
+  EXPECT_EQ(old.learning_rate, 0.1);
+}
+
+TEST(Choices, AreOneLineForPrograms) {
+  Choice choice = choice_of({trial_of("usual", 0.1, 0.9, 0.5)});
+  choice.system = "usual";
+  pick_trial(choice, 8, false);
+  const std::string line = to_json_line(choice);
+  EXPECT_THAT(line, ::testing::StartsWith("{\"choice\":{\"summary\":\"on 10 held-out classes a learning rate of 0.1 "));
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_EQ(to_json(parse_choice(line.substr(10, line.size() - 11))), to_json(choice));
 }
 
 TEST(Choices, LeaveTrialsAsideThatWereGivenUp) {

@@ -26,7 +26,8 @@ struct Interpolation {
 
 /// A short training on the classes that were not held out.
 struct Trial {
-  std::string name;  ///< Its folder below trials/ of the run.
+  std::string name;         ///< Its folder below trials/ of the run.
+  std::string system = {};  ///< Empty: an earlier run, which did not write it down.
   double learning_rate = 0;
   std::int64_t epochs = 0;            ///< Planned.
   std::int64_t done = 0;              ///< Fewer: it was given up.
@@ -50,12 +51,13 @@ struct Choice {
   std::int64_t held_out_classes = 0;
   std::int64_t held_out_images = 0;
   bool own_split = false;  ///< The classes held out are a validation split that the data brings along, and no training classes.
-  HeldOutScore start;  ///< Of the weights that the run starts from.
+  HeldOutScore start;      ///< Of the weights that the run starts from.
   std::vector<Trial> trials;
   std::vector<Interpolation> interpolations;
   double tolerance = 0;  ///< Scores that differ by less are taken for equal.
 
-  std::string trial;  ///< The name of the one that was best; empty: none.
+  std::string trial;   ///< The name of the one that was best; empty: none.
+  std::string system;  ///< To train with; empty: there was none to choose, or an earlier run did not write it down.
   double learning_rate = 0;
   std::int64_t epochs = 0;        ///< 0: no training beats the weights that the run starts from.
   std::int64_t asked_epochs = 0;  ///< What the settings said.
@@ -67,6 +69,8 @@ struct Choice {
 };
 
 std::string to_json(const Choice& choice);
+/// The same on one line, as what "choice" is of an object.
+std::string to_json_line(const Choice& choice);
 /// Throws InvalidArgument saying what is wrong.
 Choice parse_choice(const std::string& text);
 /// The choice of a run; none: it has made none. Throws IoError for a damaged one.
@@ -93,10 +97,14 @@ bool can_be_beaten(const Choice& choice);
 /// be tried.
 bool clearly_helps(const Trial& trial, const Choice& choice);
 
-/// Picks from trials that have been made. Pretrained weights: the highest rate that is as good as the best, within the tolerance, and the
-/// share of the way that is kept; or no training at all. Trials are compared by what would be kept of them. Where the start is good already
-/// and none clearly helps, at most half of the way. Weights drawn at random: the lowest such rate, or no training either. Sets trial,
-/// learning_rate, epochs (0 or `epochs`), share, interpolations and reason.
+/// Of systems that were tried at the same rates, the one to go on with: the first, unless another at its best is better by more than the
+/// tolerance and not to the cost of recall, or alone beats the start. Of weights drawn at random.
+std::string pick_system(const Choice& choice);
+
+/// Picks from trials that have been made, of the system that is chosen where there is one. Pretrained weights: the highest rate that is as
+/// good as the best, within the tolerance, and the share of the way that is kept; or no training at all. Trials are compared by what would
+/// be kept of them. Where the start is good already and none clearly helps, at most half of the way. Weights drawn at random: the lowest
+/// such rate, or no training either. Sets trial, learning_rate, epochs (0 or `epochs`), share, interpolations and reason.
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 
 /// The share to keep: of those that beat the start, by half the tolerance in value and not to the cost of recall, and are as good as the
