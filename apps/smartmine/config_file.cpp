@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "smartmine/run/config.h"
 #include "smartmine/run/system_traits.h"
 
 namespace smartmine::app {
@@ -99,13 +100,20 @@ class SubcommandConfig : public CLI::ConfigTOML {
  private:
   static bool is_system(const std::string& name) { return known_traits(name) != nullptr; }
 
-  // The one of the command line, else of the file, else the default.
+  // The one of the command line, else of the file, else the usual one.
   static std::string system_of(const CLI::App& command, const std::vector<CLI::ConfigItem>& items) {
+    const auto names_it = [](const CLI::ConfigItem& item) {
+      return item.name == "system" && item.parents.size() < 2 && !item.inputs.empty();
+    };
     const CLI::Option* option = command.get_option_no_throw("--system");
-    if (option != nullptr && option->count() > 0) return option->results().back();
-    for (const CLI::ConfigItem& item : items)
-      if (item.name == "system" && item.parents.size() < 2 && !item.inputs.empty()) return item.inputs.front();
-    return option == nullptr ? "" : option->get_default_str();
+    if (option == nullptr) return "";
+    const auto named = std::find_if(items.begin(), items.end(), names_it);
+    SystemOptions system;
+    if (option->count() > 0)
+      system.name = option->results().back();
+    else if (named != items.end())
+      system.name = named->inputs.front();
+    return system.usual_name();
   }
 
   const CLI::App& program_;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
@@ -106,8 +107,8 @@ void warn_of_hours(const RunConfig& config, std::int64_t done) {
       cost->images, config.resolved().choosing.choose == "on" && done == 0 ? ", and choosing up to as much again" : ""));
 }
 
-std::string trial_line(const std::string& name, const HeldOutScore& score) {
-  return fmt::format("  {:<38} {:>9} {:>7}\n", name, percent(score.recall_at_1), percent(score.map_at_r));
+std::string trial_line(const std::string& name, std::size_t width, const HeldOutScore& score) {
+  return fmt::format("  {:<{}} {:>9} {:>7}\n", name, width, percent(score.recall_at_1), percent(score.map_at_r));
 }
 
 std::string summary(const RunDirectory& run, const std::optional<EpochRecord>& kept) {
@@ -169,18 +170,25 @@ class FollowingPage {
   bool wanted_ = false;
 };
 
-/// Whether a file of settings does.
-bool names_a_system(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+/// What the file given with --config holds; nothing if there is none.
+std::vector<TomlEntry> settings_file(const CLI::App& command) {
+  const CLI::Option& given = *command.get_parent()->get_config_ptr();
+  if (given.count() == 0) return {};
+  std::ifstream file(given.as<std::string>(), std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const TomlFile settings = parse_toml(text);
-  return std::any_of(settings.entries.begin(), settings.entries.end(), [](const TomlEntry& each) { return each.name == "system"; });
+  return parse_toml(text).entries;
 }
 
 /// Whether the settings come from a file that names its system: a recipe, which knows what it leaves out.
 bool from_recipe(const CLI::App& command) {
-  const CLI::Option& file = *command.get_parent()->get_config_ptr();
-  return file.count() > 0 && names_a_system(file.as<std::string>());
+  const std::vector<TomlEntry> settings = settings_file(command);
+  return std::any_of(settings.begin(), settings.end(), [](const TomlEntry& each) { return each.name == "system" && each.value != "auto"; });
+}
+
+/// Whether they come from a file with a section for this system.
+bool has_section_of(const CLI::App& command, const std::string& system) {
+  const std::vector<TomlEntry> settings = settings_file(command);
+  return std::any_of(settings.begin(), settings.end(), [&](const TomlEntry& each) { return each.section == "train." + system; });
 }
 
 /// The settings to begin with: the program's own or, for pretrained weights and no recipe, the best we know; then those given.
@@ -209,7 +217,11 @@ RunConfig settings_of(const CLI::App& command) {
     config.model.input_size = config.model.image_size = config.model.evaluation_size = {};
   }
   if (!backbone.empty()) config.model.backbone = backbone;
+  const std::string usual = config.system.name;
   set_given(config, given);
+  if (config.system.name == "auto") config.system.name = usual;
+  // Settings for the usual system alone are not tried with another.
+  if (has_section_of(command, config.system.usual_name())) config.system.name = config.system.usual_name();
   // Who says how many epochs wants no more of them, however long the budget.
   if (!value_of("budget").empty() && !value_of("epochs").empty() && value_of("most-epochs").empty())
     config.choosing.most_epochs = std::max<std::int64_t>(1, config.schedule.epochs);
@@ -233,27 +245,31 @@ void suit_new_layer(RunConfig& config, const CLI::App& command, Ranks* ranks) {
 }
 
 /// Finds out on held-out classes what to train with, and says what it does.
-Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& display, bool table, const std::shared_ptr<Ranks>& ranks) {
+Choice choose(const RunConfig& config, RunDirectory& run, ProgressDisplay& display, bool table, bool json,
+              const std::shared_ptr<Ranks>& ranks) {
   ChoiceEvents events;
+  const bool systems = config.chooses_system();
+  const std::size_t width = systems ? 56 : 38;
   if (table) {
     events.on_begin = [&](const Choice& choice) {
       if (choice.held_out_classes == 0 || choice.careful) return;
       display.finish();
       const char* const classes = choice.own_split ? "validation" : "held-out training";
-      print(fmt::format("Choosing on {} {} classes, {} images:\n\n  {:<38} {:>9} {:>7}\n", choice.held_out_classes, classes,
-                        choice.held_out_images, "", "recall@1%", "MAP@R%"));
+      print(fmt::format("Choosing on {} {} classes, {} images:\n\n  {:<{}} {:>9} {:>7}\n", choice.held_out_classes, classes,
+                        choice.held_out_images, "", width, "recall@1%", "MAP@R%"));
     };
     events.on_epoch = [&, said = false](const Trial& trial, const EpochRecord& record) mutable {
       display.finish();
       if (record.epoch == 0 && std::exchange(said, true)) return;
-      print(trial_line(
-          record.epoch == 0 ? "at the start" : fmt::format("rate {:g}, epoch {} of {}", trial.learning_rate, record.epoch, trial.epochs),
-          trial.score));
+      const std::string name =
+          fmt::format("{}rate {:g}, epoch {} of {}", systems ? trial.system + ", " : "", trial.learning_rate, record.epoch, trial.epochs);
+      print(trial_line(record.epoch == 0 ? "at the start" : name, width, trial.score));
     };
   }
   const Choice choice = choose_settings(config, run, events, display.callback(), ranks);
   display.finish();
   if (table) print(fmt::format("\nChosen in {:.0f} s: {}.\n\n", choice.seconds, choice.reason));
+  if (json) print(to_json_line(choice) + "\n");
   return choice;
 }
 
@@ -289,7 +305,7 @@ void prepare(TrainArguments& arguments, const CLI::App& command) {
   if (arguments.report) read_page("");  // better now than later
   try {
     arguments.config.validate();
-    find_traits(arguments.config.system.name);
+    find_traits(arguments.config.system.usual_name());
     if (!arguments.resume && arguments.config.resolved().choosing.choose == "on") check_choosing(arguments.config);
   } catch (const InvalidArgument& error) {
     // A resumed run brings its own settings; those given are looked at beside them.
@@ -318,8 +334,9 @@ RunDirectory open_run(TrainArguments& arguments, const CLI::App& command, Ranks*
   }
   auto given = given_settings(command);
   // What was left open when the run was begun has been settled since.
-  std::erase_if(
-      given, [](const GivenSetting& each) { return (each.first == "shards" || each.first == "network-threads") && each.second == "auto"; });
+  std::erase_if(given, [](const GivenSetting& each) {
+    return (each.first == "shards" || each.first == "network-threads" || each.first == "system") && each.second == "auto";
+  });
   if (ranks != nullptr && arguments.resume) {
     std::string lines;
     for (const GivenSetting& each : given)
@@ -372,7 +389,7 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
   try {
     if (!arguments.quiet && speaks && done < planned) warn_of_hours(arguments.config, done);
     if (arguments.config.resolved().choosing.choose == "on") {
-      choice = choose(arguments.config, *run, display, table, ranks);
+      choice = choose(arguments.config, *run, display, table, arguments.json && speaks, ranks);
       arguments.config = chosen_config(arguments.config, *choice);
       // What a finished run was told to do beyond its choice stays.
       const bool beyond = longer || (arguments.resume && done >= choice->epochs && planned > done);
@@ -483,7 +500,8 @@ void add_train(CLI::App& program, Work& work) {
   arguments->ranks.add_to(command);
   command.add_flag("--report", arguments->report,
                    "Write RUN_DIR/report.html and draw it anew after every epoch: a browser tab left open follows");
-  command.add_flag("--json", arguments->json, "Print a JSON object per epoch, as in the run's log.jsonl, and nothing else");
+  command.add_flag("--json", arguments->json,
+                   "Print a JSON object per epoch, as in the run's log.jsonl, before them one of what was chosen, and nothing else");
   command.add_flag("--quiet", arguments->quiet, "Print warnings and errors only");
   command.footer(
       "Examples:\n"

@@ -22,6 +22,7 @@ namespace {
 constexpr double kAdamRate = 1e-3;        // whatever the loss, for its scale cancels
 constexpr double kPretrainedAdam = 0.25;  // times that
 constexpr double kReserved = 0.1;         // of every class, for the validation error
+const std::string kUsualSystem = "triplet-fanng-global-adaptive";
 
 const auto check = [](const Setting& setting, const auto& value) { check_value(setting, value); };
 
@@ -100,6 +101,8 @@ void SystemOptions::validate() const {
   visit_loss_settings(*this, check);
 }
 
+const std::string& SystemOptions::usual_name() const { return name == "auto" ? kUsualSystem : name; }
+
 void MiningOptions::validate() const {
   visit_mining_settings(*this, check);
   if (kappa && *kappa < kappa_floor)
@@ -160,18 +163,30 @@ void RunConfig::validate() const {
     throw InvalidArgument("reserved-images is 0; with target validation it must be auto or above 0");
 }
 
+bool RunConfig::chooses() const {
+  if (choosing.choose != "auto") return choosing.choose == "on";
+  const bool own = data.dataset == "folder" || model.pretrained();
+  return own && !schedule.learning_rate && data.validation_classes == 0 && schedule.epochs > 0;
+}
+
+bool RunConfig::chooses_system() const { return system.name == "auto" && chooses() && !model.pretrained(); }
+
 RunConfig RunConfig::resolved() const {
-  const SystemTraits* traits = known_traits(system.name);
-  return resolved(traits == nullptr ? SystemTraits{} : *traits);
+  const SystemTraits* const traits = known_traits(system.usual_name());
+  RunConfig full = resolved(traits == nullptr ? SystemTraits{} : *traits);
+  if (!chooses_system()) return full;
+  full.system.name = system.name;
+  full.schedule.learning_rate = schedule.learning_rate;
+  full.mining.kappa = mining.kappa;
+  full.mining.target_error = mining.target_error;
+  return full;
 }
 
 RunConfig RunConfig::resolved(const SystemTraits& traits) const {
   RunConfig full = *this;
   const bool small = model.backbone == "small", pretrained = model.pretrained();
-  if (full.choosing.choose == "auto") {
-    const bool own = data.dataset == "folder" || pretrained;
-    full.choosing.choose = own && !schedule.learning_rate && data.validation_classes == 0 && schedule.epochs > 0 ? "on" : "off";
-  }
+  if (system.name == "auto") full.system.name = traits.name.empty() ? kUsualSystem : traits.name;
+  full.choosing.choose = chooses() ? "on" : "off";
   if (full.model.batch_norm == "auto" && !small && model.backbone != "googlenet") full.model.batch_norm = pretrained ? "frozen" : "batch";
   if (!full.model.channels) full.model.channels = of_characters(data.dataset) && small ? 1 : 3;
   if (!full.schedule.learning_rate)
@@ -244,7 +259,7 @@ void set_from_toml(RunConfig& config, std::string_view text) {
   }
   set_entries(config, file, "");
   set_entries(config, file, "train");
-  set_entries(config, file, "train." + config.system.name);
+  set_entries(config, file, "train." + config.system.usual_name());
 }
 
 RunConfig read_config(const std::filesystem::path& path) {

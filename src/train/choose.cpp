@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -35,6 +36,8 @@ constexpr double kRateStep = 5;             // between rates that are tried
 constexpr double kMostCost = 0.5;           // of the training's: what short trials may come to
 constexpr std::int64_t kManyImages = 4000;  // to train on, from which dropout pays
 constexpr double kDropout = 0.2;
+/// Tried beside the usual one where weights are drawn: far ahead on characters, behind on photos (docs/tuning.md).
+constexpr const char* kOtherSystem = "neighbor-batch";
 
 HeldOutScore score_of(const EpochRecord& record) {
   return record.metrics ? HeldOutScore{record.metrics->recall_at_1, record.metrics->map_at_r} : HeldOutScore{};
@@ -68,12 +71,29 @@ void remove_weights_of_trials(const std::filesystem::path& run) {
   }
 }
 
+/// The settings of each system that may be chosen, with what suits it where nothing was given; the usual one first.
+std::vector<RunConfig> settings_of_systems(const RunConfig& config, const RunDirectory& run) {
+  std::vector<RunConfig> all = {run.with_own_backbone(config.resolved(find_system(config.system.usual_name()).traits))};
+  if (!config.chooses_system()) return all;
+  RunConfig other = config;
+  other.system.name = kOtherSystem;
+  try {
+    other.validate();
+    all.push_back(run.with_own_backbone(other.resolved()));
+  } catch (const InvalidArgument&) {
+    // What was given is for the usual one alone.
+  }
+  return all;
+}
+
 class Chooser {
  public:
-  Chooser(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
+  /// `systems` are the settings of each that may be chosen.
+  Chooser(std::vector<RunConfig> systems, RunDirectory& run, const ChoiceEvents& events, const Progress& progress,
           const std::shared_ptr<Ranks>& ranks)
-      : config_(config), run_(run), events_(events), progress_(progress), ranks_(ranks), system_(find_system(config.system.name)) {
-    choice_.asked_epochs = config.schedule.epochs;
+      : systems_(std::move(systems)), config_(systems_.front()), run_(run), events_(events), progress_(progress), ranks_(ranks) {
+    choice_.asked_epochs = config_.schedule.epochs;
+    choice_.system = config_.system.name;
   }
 
   Choice choose() {
@@ -104,6 +124,8 @@ class Chooser {
 
  private:
   bool pretrained() const { return config_.model.pretrained(); }
+  /// Of the system that is chosen, as far as one is.
+  bool is_of_system(const Trial& trial) const { return trial.system == choice_.system; }
   /// The progress of what is not a trial: other ranks may wait for it.
   Progress shown() const { return ranks_ ? ranks_->watched(progress_) : progress_; }
 
@@ -152,6 +174,9 @@ class Chooser {
   /// Epochs that all trials may take together.
   std::int64_t affordable() const { return static_cast<std::int64_t>(kMostCost * static_cast<double>(epochs_) / cost()); }
   double first_rate() const { return config_.schedule.learning_rate.value(); }
+  bool is_affordable(std::int64_t epochs) const {
+    return spent() + static_cast<double>(epochs) * cost() <= kMostCost * static_cast<double>(epochs_);
+  }
 
   /// At the highest rate that may be right, for as long as can be: a short trial of a small set has too few steps to tell. Only if that
   /// does not clearly help at a lower one, in what is left.
@@ -164,8 +189,26 @@ class Chooser {
 
   /// Drawn weights begin in the middle.
   void try_drawn() {
+    if (systems_.size() > 1) return try_systems();
     const std::int64_t each = std::clamp<std::int64_t>(affordable() / 3, 1, epochs_);
     for (const double factor : {1.0, kRateStep, 1 / kRateStep}) try_rate(first_rate() * factor, each);
+    try_beyond(each);
+  }
+
+  /// Each system at its usual rate and at a higher one. After so short a trial at the usual rate alone the one that will be better may be
+  /// far behind (docs/tuning.md).
+  void try_systems() {
+    const auto systems = static_cast<std::int64_t>(systems_.size());
+    const std::int64_t each = std::clamp<std::int64_t>(affordable() / (2 * systems), 1, epochs_);
+    for (const double factor : {1.0, kRateStep}) {
+      if (factor != 1 && !is_affordable(systems * each)) break;
+      for (const RunConfig& system : systems_) {
+        config_ = system;
+        try_rate(first_rate() * factor, each);
+      }
+    }
+    choice_.system = pick_system(choice_);
+    config_ = *std::find_if(systems_.begin(), systems_.end(), [&](const RunConfig& one) { return one.system.name == choice_.system; });
     try_beyond(each);
   }
 
@@ -179,7 +222,9 @@ class Chooser {
   /// A short trial may have forgotten and not yet learnt. Before the start is kept, for which no training is paid, one as long as the
   /// training has its say. A budget has no time for it.
   void try_whole_training() {
-    const auto as_long = [&](const Trial& trial) { return trial.learning_rate == first_rate() && trial.epochs >= epochs_; };
+    const auto as_long = [&](const Trial& trial) {
+      return is_of_system(trial) && trial.learning_rate == first_rate() && trial.epochs >= epochs_;
+    };
     if (budget() > 0 || std::any_of(choice_.trials.begin(), choice_.trials.end(), as_long)) return;
     try_rate(first_rate(), epochs_);
   }
@@ -198,20 +243,27 @@ class Chooser {
   double seconds_left() const { return budget() - before_ - seconds_since(begin_) - start_seconds_ * (pretrained() ? 2 : 1); }
   /// Of the training, as far as trials tell: a first epoch may have been quicker than those after it.
   double seconds_an_epoch() const {
-    double seconds = 0;
-    for (const Trial& trial : choice_.trials) seconds += trial.seconds;
-    return std::max({epoch_seconds_, spent() > 0 ? seconds / spent() : 0, 1e-3});
+    double seconds = 0, epochs = 0;
+    for (const Trial& trial : choice_.trials) {
+      if (!is_of_system(trial)) continue;
+      seconds += trial.seconds;
+      epochs += static_cast<double>(trial.done) * cost();
+    }
+    return std::max({epoch_seconds_, epochs > 0 ? seconds / epochs : 0, 1e-3});
   }
 
   /// Whether the budget has time for a trial besides the training: always for the first one.
   bool has_time_for(std::int64_t epochs) const {
     if (budget() == 0 || choice_.trials.empty()) return true;
     const auto trial = static_cast<double>(epochs) * cost(), training = static_cast<double>(epochs_);
-    return spent() + trial <= kMostCost * training || (trial + training) * seconds_an_epoch() <= seconds_left();
+    return is_affordable(epochs) || (trial + training) * seconds_an_epoch() <= seconds_left();
   }
 
   Trial run_trial(double rate, std::int64_t epochs, const Progress& progress) {
-    Trial trial{.name = fmt::format("rate-{:g}-epochs-{}", rate, epochs),
+    const System& system = find_system(config_.system.name);
+    const std::string name = fmt::format("rate-{:g}-epochs-{}", rate, epochs);
+    Trial trial{.name = systems_.size() > 1 ? fmt::format("{}-{}", config_.system.name, name) : name,
+                .system = config_.system.name,
                 .learning_rate = rate,
                 .epochs = epochs,
                 .done = 0,
@@ -243,11 +295,11 @@ class Chooser {
         on_epoch(record);  // of a choice that goes on
       }
       if (trial.done >= epochs) return trial;
-      Trainer(config, folder, system_, progress, ranks_).run(on_epoch);
+      Trainer(config, folder, system, progress, ranks_).run(on_epoch);
     } catch (const NothingToGain&) {
       return trial;
     } catch (const TrainingStopped& error) {
-      trial.stopped = error.what();  // this rate is no candidate
+      trial.stopped = error.what();                                                                       // this rate is no candidate
       trial.stopped.resize(std::min(trial.stopped.find("; the last checkpoint"), trial.stopped.size()));  // nobody will go on with it
     } catch (const Cancelled&) {
       folder.remove_if_unused();
@@ -260,17 +312,21 @@ class Chooser {
     return trial;
   }
 
-  /// Where the best rate is the last one tried on its side and time is left, one more beyond it.
+  /// Where the best rate is the last one tried on its side and time is left, one more beyond it. None beyond five times the usual one: a
+  /// short trial flatters rates that the training does not bear (docs/tuning.md).
   void try_beyond(std::int64_t epochs) {
     if (choice_.trials.empty()) return;
+    std::vector<Trial> trials;
+    std::copy_if(choice_.trials.begin(), choice_.trials.end(), std::back_inserter(trials),
+                 [&](const Trial& trial) { return is_of_system(trial); });
     const auto better = [](const Trial& a, const Trial& b) { return a.score.value() < b.score.value(); };
-    const Trial best = *std::max_element(choice_.trials.begin(), choice_.trials.end(), better);
-    const auto [low, high] = std::minmax_element(choice_.trials.begin(), choice_.trials.end(),
-                                                 [](const Trial& a, const Trial& b) { return a.learning_rate < b.learning_rate; });
+    const Trial best = *std::max_element(trials.begin(), trials.end(), better);
+    const auto [low, high] =
+        std::minmax_element(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) { return a.learning_rate < b.learning_rate; });
     const bool up = best.learning_rate == high->learning_rate;
     if (!up && best.learning_rate != low->learning_rate) return;
-    if (spent() + static_cast<double>(epochs) * cost() > kMostCost * static_cast<double>(epochs_)) return;
-    try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep, epochs);
+    const double rate = up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep;
+    if (rate <= first_rate() * kRateStep && is_affordable(epochs)) try_rate(rate, epochs);
   }
 
   /// Whether a pass of a few images tells already that the budget is too short. An epoch would take half of it to tell.
@@ -329,7 +385,7 @@ class Chooser {
     const RunDirectory folder = RunDirectory::open(run_.path() / "trials" / trial.name);
     const NamedTensors start = read_safetensors(folder.start_path()), end = read_safetensors(folder.last_model_path());
     if (!measure_) {
-      const RunConfig config = trial_config(trial.learning_rate, trial.epochs).resolved(system_.traits);
+      const RunConfig config = trial_config(trial.learning_rate, trial.epochs).resolved();
       held_out_data_ = load_run_data(config);
       measure_ = std::make_unique<WeightMeasure>(config, *held_out_data_->validation, shown());
     }
@@ -384,12 +440,12 @@ class Chooser {
     return choice_;
   }
 
-  RunConfig config_;
+  const std::vector<RunConfig> systems_;  // the settings of each that may be chosen
+  RunConfig config_;                      // of these, the one that is tried now
   RunDirectory& run_;
   const ChoiceEvents& events_;
   const Progress& progress_;
   const std::shared_ptr<Ranks>& ranks_;
-  const System& system_;
   HeldOut held_out_;
   bool own_split_ = false;
   std::int64_t training_images_ = 0;
@@ -435,11 +491,14 @@ Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceE
   }
   check_choosing(config);
   const std::shared_ptr<void> lock = run.lock();
-  return Chooser(run.with_own_backbone(config.resolved(find_system(config.system.name).traits)), run, events, progress, ranks).choose();
+  return Chooser(settings_of_systems(config, run), run, events, progress, ranks).choose();
 }
 
 RunConfig chosen_config(const RunConfig& config, const Choice& choice) {
-  RunConfig chosen = config.resolved();
+  RunConfig chosen = config;
+  if (!choice.system.empty()) chosen.system.name = choice.system;
+  chosen.system.name = chosen.system.usual_name();
+  chosen = chosen.resolved();
   if (choice.learning_rate > 0) chosen.schedule.learning_rate = choice.learning_rate;
   chosen.schedule.epochs = choice.epochs;
   if (choice.dropout > 0) chosen.model.dropout = choice.dropout;

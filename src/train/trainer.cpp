@@ -190,7 +190,7 @@ void Trainer::Work::finish_epoch(const std::function<void(const EpochRecord&)>& 
 }
 
 Trainer::Trainer(const RunConfig& config, RunDirectory& run, const Progress& progress, std::shared_ptr<Ranks> ranks)
-    : Trainer(config, run, find_system(config.system.name), progress, std::move(ranks)) {}
+    : Trainer(config, run, find_system(config.system.usual_name()), progress, std::move(ranks)) {}
 Trainer::Trainer(const RunConfig& config, RunDirectory& run, const System& system, const Progress& progress, std::shared_ptr<Ranks> ranks)
     : work_(std::make_unique<Work>(config, run, system, progress, std::move(ranks))) {}
 Trainer::~Trainer() = default;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 namespace smartmine::test {
 namespace {
 
+using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -102,7 +104,19 @@ TEST_F(ScriptedTrain, WhoReadsNoTableIsToldThatTheStartIsKeptToo) {
     words.pop_back();
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("note: " + note));
-    EXPECT_EQ(outcome.out, std::string(flag) == "--quiet" ? "" : read_text(folder_ / (std::string(flag) + "/log.jsonl")));
+    if (std::string(flag) == "--quiet") {
+      EXPECT_EQ(outcome.out, "");
+      continue;
+    }
+    // What was chosen, and then the epochs.
+    const std::size_t end = outcome.out.find('\n') + 1;
+    const json line = json::parse(outcome.out.substr(0, end));
+    ASSERT_EQ(line.size(), 1U);
+    json written = json::parse(read_text(folder_ / "--json/choice.json"));
+    written.erase("kept");  // known at the end
+    EXPECT_EQ(line.at("choice"), written);
+    EXPECT_EQ(line.at("choice").at("chosen").at("system"), "class-batch");
+    EXPECT_EQ(outcome.out.substr(end), read_text(folder_ / "--json/log.jsonl"));
   }
 }
 
@@ -110,6 +124,7 @@ TEST_F(ScriptedTrain, WhoReadsNoTableIsToldOfTheCarefulWay) {
   const Outcome outcome = train("run", {"--choose", "on", "--epochs", "3", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("note: there are too few training classes to hold some out; a fifth of the usual rate"));
+  EXPECT_EQ(json::parse(outcome.out.substr(0, outcome.out.find('\n'))).at("choice").at("careful"), true);
 }
 
 }  // namespace

@@ -156,8 +156,10 @@ TEST_F(Train, PrintsALineAnEpochAndATable) {
 TEST_F(Train, PrintsTheLogWithJsonAndWritesItsFields) {
   const Outcome outcome = run("run", {"--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, file("run/log.jsonl"));
-  std::istringstream lines(outcome.out);
+  const std::size_t end = outcome.out.find('\n') + 1;
+  EXPECT_EQ(json::parse(outcome.out.substr(0, end)).at("choice").at("careful"), true);
+  EXPECT_EQ(outcome.out.substr(end), file("run/log.jsonl"));
+  std::istringstream lines(outcome.out.substr(end));
   int epoch = 0;
   for (std::string line; std::getline(lines, line); ++epoch) {
     const json record = json::parse(line);
@@ -196,6 +198,55 @@ TEST_F(Train, AFileWithoutASystemHasTheSameDefaultsAsTheCommandLine) {
   };
   EXPECT_THAT(outcome(""), HasSubstr("class-batch has no controller"));
   EXPECT_THAT(outcome("system = \"triplet-fanng-global-adaptive\"\n"), HasSubstr("net.pt: cannot read"));
+  EXPECT_THAT(outcome("system = \"auto\"\n"), HasSubstr("class-batch has no controller"));
+}
+
+TEST_F(Train, AFileThatSetsOnlyTheEpochsLeavesTheBestSettingsToWeights) {
+  write_text(folder_ / "own.toml", "epochs = 3\nfind-kappa = true\n");
+  const auto outcome = [&](const char* option, const std::string& value) {
+    return smartmine({"train", "--config", folder_ / "own.toml", "--backbone", "googlenet", "--dataset", "folder", "--data-root",
+                      folder_ / "images", "--output", folder_ / "own", option, value});
+  };
+  const Outcome with = outcome("--weights", folder_ / "none.safetensors");
+  EXPECT_EQ(with.status, 2);
+  EXPECT_THAT(with.err, HasSubstr("class-batch has no controller"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "own"));
+}
+
+/// Enough small pictures to hold some classes out.
+class TrainSystems : public Train {
+ protected:
+  TrainSystems() { make_image_folder(folder_ / "many", 40, 16); }
+  Outcome choose(const std::string& name, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--choose", "on", "--data-root", folder_ / "many", "--epochs", "4"});
+    return run(name, more);
+  }
+};
+
+TEST_F(TrainSystems, TellsWhichSystemsWereTried) {
+  const Outcome outcome = choose("run");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("  triplet-fanng-global-adaptive, rate 0.1, epoch 1 of 1 "),
+                                 HasSubstr("  neighbor-batch, rate 0.1, epoch 1 of 1 ")));
+  const json choice = json::parse(file("run/choice.json"));
+  const std::string system = choice.at("chosen").at("system");
+  EXPECT_THAT(file("run/config.toml"), HasSubstr("\nsystem = \"" + system + "\"\n"));
+  for (const json& trial : choice.at("trials"))
+    EXPECT_THAT(trial.at("name").get<std::string>(), HasSubstr(trial.at("settings").at("system")));
+  // The command again, in either way of saying that nothing is given.
+  EXPECT_EQ(choose("run", {"--resume", "auto"}).status, 0);
+  EXPECT_EQ(choose("run", {"--resume", "auto", "--system", "auto"}).status, 0);
+  const Outcome other = choose("run", {"--resume", "auto", "--system", "npairs"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("--system is \"npairs\", the run has \"" + system + "\""));
+}
+
+TEST_F(TrainSystems, ThereIsNoneToChooseWhereAFileHasASectionForTheUsualOne) {
+  write_text(folder_ / "own.toml", "[train.triplet-fanng-global-adaptive]\nmargin = 0.3\n");
+  const Outcome outcome = choose("run", {"--config", folder_ / "own.toml"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("neighbor-batch")));
+  EXPECT_THAT(file("run/config.toml"), AllOf(HasSubstr("margin = 0.3\n"), HasSubstr("\nsystem = \"triplet-fanng-global-adaptive\"\n")));
 }
 
 TEST_F(Train, EmbedsAFolderAndMeasuresARun) {

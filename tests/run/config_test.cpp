@@ -138,6 +138,44 @@ TEST(Configs, TakeTheSectionOfTheirSystemBeforeTheRest) {
   EXPECT_EQ(config.schedule.epochs, 7);
 }
 
+TEST(Configs, LeaveTheSystemOpenWhereItIsYetToBeChosen) {
+  RunConfig config;
+  EXPECT_FALSE(config.chooses_system()) << "nothing is chosen for the characters that the program draws";
+  EXPECT_EQ(config.resolved().system.name, "triplet-fanng-global-adaptive");
+  EXPECT_EQ(config.resolved().mining.kappa, 4);
+  config.data.dataset = "folder";
+  ASSERT_TRUE(config.chooses_system());
+  const RunConfig open = config.resolved();
+  EXPECT_EQ(open.choosing.choose, "on");
+  EXPECT_EQ(open.system.name, "auto");
+  EXPECT_FALSE(open.schedule.learning_rate.has_value());
+  EXPECT_FALSE(open.mining.kappa.has_value());
+  EXPECT_FALSE(open.mining.target_error.has_value());
+  EXPECT_TRUE(open.chooses_system()) << "so a run that is gone on with knows";
+  EXPECT_EQ(to_toml(open.resolved()), to_toml(open));
+  EXPECT_EQ(config.resolved(find_traits("neighbor-batch")).system.name, "neighbor-batch");
+  EXPECT_EQ(config.resolved(find_traits("neighbor-batch")).mining.kappa, 2);
+  config.schedule.learning_rate = 0.05;
+  config.choosing.choose = "on";
+  EXPECT_EQ(config.resolved().schedule.learning_rate, 0.05);
+  const auto settled = [](RunConfig of) { return !of.chooses_system() && of.resolved().system.name == of.system.usual_name(); };
+  RunConfig other = config;
+  other.system.name = "semihard";
+  EXPECT_TRUE(settled(other));
+  other = config;
+  other.model.weights = "w.safetensors";
+  EXPECT_TRUE(settled(other));
+  other = config;
+  other.choosing.choose = "off";
+  EXPECT_TRUE(settled(other));
+}
+
+TEST(Configs, TakeTheSectionOfTheUsualSystemWhereNoneIsNamed) {
+  RunConfig config;
+  set_from_toml(config, "epochs = 3\n[train.triplet-fanng-global-adaptive]\nepochs = 7\n[train.neighbor-batch]\nepochs = 9\n");
+  EXPECT_EQ(config.schedule.epochs, 7);
+}
+
 TEST(Configs, SayWhatIsWrongWithAText) {
   const auto message = [](const std::string& text) {
     RunConfig config;

@@ -27,11 +27,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
 
-std::string bytes_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST_F(Choosing, GoesByTheValidationSplitOfTheDataWhereItHasOne) {
   make_table(10, 5);
   RunDirectory run = new_run("run");
@@ -152,6 +147,106 @@ TEST_F(Choosing, TriesATrainingOfFullLengthBeforeItKeepsTheStart) {
   RunDirectory short_run = new_run("short");
   EXPECT_EQ(choose_settings(config_, short_run).trials.size(), 2U);
 }
+
+TEST_F(ChoosingSystems, TriesEachAtTwoRatesAndThenAnotherOfOne) {
+  config_.schedule.epochs = 10;
+  RunDirectory run = new_run("run");
+  EXPECT_EQ(read_config(run.config_path()).system.name, "auto");
+  const Choice choice = train(run);
+  ASSERT_GE(choice.trials.size(), 4U);
+  EXPECT_EQ(choice.trials[0].name, "triplet-fanng-global-adaptive-rate-0.1-epochs-2");
+  EXPECT_EQ(choice.trials[1].name, "neighbor-batch-rate-0.1-epochs-2");
+  EXPECT_EQ(choice.trials[2].name, "triplet-fanng-global-adaptive-rate-0.5-epochs-2");
+  EXPECT_EQ(choice.trials[3].name, "neighbor-batch-rate-0.5-epochs-2");
+  EXPECT_EQ(choice.system, pick_system(choice));
+  double epochs = 0;
+  EXPECT_THAT(choice.trials, ::testing::Each(::testing::Field(&Trial::learning_rate, ::testing::Le(0.5)))) << "a trial flatters these";
+  for (std::size_t i = 0; i < choice.trials.size(); ++i) {
+    const Trial& trial = choice.trials[i];
+    const RunConfig config = read_config(run.path() / "trials" / trial.name / "config.toml");
+    EXPECT_EQ(config.system.name, trial.system);
+    EXPECT_EQ(config.mining.kappa, trial.system == "neighbor-batch" ? 2 : 4) << "what suits the system";
+    EXPECT_TRUE(i < 4 || trial.system == choice.system) << trial.name;
+    epochs += static_cast<double>(trial.done) / 2;  // half of the images are held out
+  }
+  EXPECT_TRUE(epochs <= 5 || choice.epochs == 0) << "more than half of the training";
+  const RunConfig trained = read_config(run.config_path());
+  EXPECT_EQ(trained.system.name, choice.system);
+  EXPECT_EQ(trained.mining.kappa, choice.system == "neighbor-batch" ? 2 : 4);
+  EXPECT_EQ(trained.schedule.learning_rate, choice.learning_rate);
+  EXPECT_EQ(to_json(choose_settings(trained, run)), to_json(*read_choice(run.path()))) << "it was chosen anew";
+}
+
+TEST_F(ChoosingSystems, TriesEachOnceWhereTheTrainingIsShort) {
+  config_.schedule.epochs = 3;  // half of that are three epochs of half of the images
+  RunDirectory run = new_run("run");
+  const Choice choice = choose_settings(config_, run);
+  ASSERT_GE(choice.trials.size(), 2U);
+  EXPECT_EQ(choice.trials[0].learning_rate, choice.trials[1].learning_rate);
+  EXPECT_NE(choice.trials[0].system, choice.trials[1].system);
+  EXPECT_TRUE(choice.trials.size() == 2 || choice.trials[2].system == choice.system);
+}
+
+TEST_F(ChoosingSystems, HasNoneToChooseWhereOneIsGivenOrWeightsAre) {
+  config_.system.name = "neighbor-batch";
+  RunDirectory given = new_run("given");
+  const Choice choice = choose_settings(config_, given);
+  ASSERT_FALSE(choice.trials.empty());
+  EXPECT_EQ(choice.trials[0].name, "rate-0.1-epochs-2");
+  EXPECT_EQ(choice.system, "neighbor-batch");
+  config_.system.name = "auto";
+  config_.model.weights = (root_ / "trunk.safetensors").string();
+  RunDirectory weights = new_run("weights");
+  for (const Trial& trial : choose_settings(config_, weights).trials) EXPECT_EQ(trial.system, "triplet-fanng-global-adaptive");
+}
+
+TEST_F(ChoosingSystems, LeavesOutOneThatWhatWasGivenDoesNotFit) {
+  config_.mining.find_kappa = true;
+  RunDirectory run = new_run("run");
+  const Choice choice = choose_settings(config_, run);
+  ASSERT_FALSE(choice.trials.empty());
+  for (const Trial& trial : choice.trials) EXPECT_EQ(trial.system, "triplet-fanng-global-adaptive");
+}
+
+TEST_F(ChoosingSystems, KeepsADrawnStartThatNothingBeats) {
+  config_.schedule.learning_rate = 1e-9;
+  config_.schedule.epochs = 2;
+  RunDirectory run = new_run("run");
+  const Choice choice = train(run);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_THAT(choice.reason, HasSubstr("no training beats the weights it starts from on 6 held-out classes, so these are kept"));
+  const Trial& last = choice.trials.back();
+  EXPECT_EQ(last.system, "triplet-fanng-global-adaptive");
+  EXPECT_EQ(last.epochs, 2) << "one as long as the training has its say before";
+  EXPECT_EQ(run.log().back().epoch, 0);
+  const Choice kept = *read_choice(run.path());
+  ASSERT_TRUE(kept.kept.has_value());
+  EXPECT_EQ(in_words(*kept.kept), "those that the run starts from");
+  const NamedTensors start = read_safetensors(run.start_path());
+  for (const auto& [name, tensor] : read_safetensors(run.model_path())) EXPECT_TRUE(tensor.equal(start.at(name))) << name;
+  EXPECT_EQ(read_config(run.config_path()).system.name, "triplet-fanng-global-adaptive");
+}
+
+TEST_F(ChoosingSystems, ABudgetThatIsTooShortLeavesTheUsualOne) {
+  config_.choosing.budget = "0.001s";
+  RunDirectory run = new_run("run");
+  const Choice choice = train(run);
+  EXPECT_EQ(choice.epochs, 0);
+  EXPECT_EQ(read_config(run.config_path()).system.name, "triplet-fanng-global-adaptive");
+}
+
+TEST_F(ChoosingSystems, ABudgetTriesEachAndTrainsOne) {
+  config_.choosing.budget = "1h";
+  config_.choosing.most_epochs = 2;
+  RunDirectory run = new_run("run");
+  const Choice choice = train(run);
+  ASSERT_GE(choice.trials.size(), 2U);
+  EXPECT_NE(choice.trials[0].system, choice.trials[1].system);
+  EXPECT_LE(choice.epochs, 2);
+  EXPECT_EQ(read_config(run.config_path()).system.name, choice.system);
+}
+
+TEST_F(ChoosingSystems, StoppedAnywhereEndsWithTheSameBits) { expect_same_bits_wherever_stopped(5); }
 
 TEST_F(Choosing, TriesNothingFromAPerfectStart) {
   for (const auto& folder : std::filesystem::directory_iterator(root_ / "images"))  // all images of a class are the same one
@@ -349,26 +444,7 @@ TEST_F(Choosing, FindsABadTestImageBeforeItTriesAnything) {
   EXPECT_TRUE(choose_settings(config_, run).decided);
 }
 
-TEST_F(Choosing, StoppedAnywhereEndsWithTheSameBits) {
-  std::size_t events = 0;
-  RunDirectory whole = new_run("whole");
-  const Choice expected = train(whole, [&](const ProgressEvent&) { return ++events > 0; });
-  ASSERT_GT(events, 30U);
-  for (std::size_t stop = 2; stop < events; stop += events / 3) {
-    const std::string name = fmt::format("cut{}", stop);
-    {
-      RunDirectory run = new_run(name);
-      std::size_t seen = 0;
-      EXPECT_THROW(train(run, [&](const ProgressEvent&) { return ++seen < stop; }), Cancelled) << stop;
-    }
-    RunDirectory again = RunDirectory::open(root_ / name);
-    const Choice choice = train(again);
-    EXPECT_EQ(choice.learning_rate, expected.learning_rate) << stop;
-    EXPECT_EQ(choice.share, expected.share) << stop;
-    EXPECT_EQ(bytes_of(again.last_model_path()), bytes_of(whole.last_model_path())) << stop;
-    EXPECT_EQ(bytes_of(again.model_path()), bytes_of(whole.model_path())) << stop;
-  }
-}
+TEST_F(Choosing, StoppedAnywhereEndsWithTheSameBits) { expect_same_bits_wherever_stopped(3); }
 
 }  // namespace
 }  // namespace smartmine

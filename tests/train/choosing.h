@@ -6,14 +6,21 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
+#include "smartmine/core/error.h"
 #include "smartmine/data/glyphs.h"
 #include "smartmine/model/weights.h"
 #include "smartmine/train/choose.h"
 #include "smartmine/train/trainer.h"
 
 namespace smartmine {
+
+inline std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 /// Pictures of many classes, and weights to start from.
 class Choosing : public ::testing::Test {
@@ -74,8 +81,42 @@ class Choosing : public ::testing::Test {
     return choice;
   }
 
+  /// Stops it so many times, each time at another moment, and goes on with it.
+  void expect_same_bits_wherever_stopped(std::size_t stops) const {
+    std::size_t events = 0;
+    RunDirectory whole = new_run("whole");
+    const Choice expected = train(whole, [&](const ProgressEvent&) { return ++events > 0; });
+    ASSERT_GT(events, 30U);
+    for (std::size_t stop = 2; stop < events; stop += events / stops) {
+      const std::string name = fmt::format("cut{}", stop);
+      {
+        RunDirectory run = new_run(name);
+        std::size_t seen = 0;
+        EXPECT_THROW(train(run, [&](const ProgressEvent&) { return ++seen < stop; }), Cancelled) << stop;
+      }
+      RunDirectory again = RunDirectory::open(root_ / name);
+      const Choice choice = train(again);
+      EXPECT_EQ(choice.system, expected.system) << stop;
+      EXPECT_EQ(choice.learning_rate, expected.learning_rate) << stop;
+      EXPECT_EQ(choice.share, expected.share) << stop;
+      EXPECT_EQ(bytes_of(again.last_model_path()), bytes_of(whole.last_model_path())) << stop;
+      EXPECT_EQ(bytes_of(again.model_path()), bytes_of(whole.model_path())) << stop;
+    }
+  }
+
   std::filesystem::path root_;
   RunConfig config_;
+};
+
+/// The same from weights drawn at random, with the system left open.
+class ChoosingSystems : public Choosing {
+ protected:
+  ChoosingSystems() {
+    config_.model.weights.clear();
+    config_.system.name = "auto";
+    config_.schedule.learning_rate.reset();
+    config_.schedule.epochs = 8;
+  }
 };
 
 }  // namespace smartmine

@@ -57,7 +57,7 @@ struct NetworkOptions {
 
 /// What is sampled or mined, and the loss.
 struct SystemOptions {
-  std::string name = "triplet-fanng-global-adaptive";
+  std::string name = "auto";             ///< auto: the usual one, or the better of a few on held-out classes.
   std::int64_t batch_size = 32;          ///< Triplets per step; other systems take as many images (three times this).
   std::int64_t triplets_per_anchor = 2;  ///< Length of an epoch; other systems see as many images.
   std::int64_t images_per_class = 4;     ///< In batches made of classes.
@@ -73,6 +73,8 @@ struct SystemOptions {
   double multisimilarity_beta = 50;
   double multisimilarity_base = 0.5;
   void validate() const;
+  /// The name, or whose part it is where nothing is chosen.
+  const std::string& usual_name() const;
 };
 
 /// How hard triplets are found.
@@ -160,7 +162,12 @@ struct RunConfig {
   /// Throws InvalidArgument naming the setting, its value and what is allowed. A system that is not among those of the library is taken for
   /// one from outside.
   void validate() const;
-  /// With all that was left to the program put in. `traits` are those of the system; without, they are found by its name.
+  /// Whether something is chosen on held-out classes before the training.
+  bool chooses() const;
+  /// Whether the system is: not given, and the weights are drawn at random.
+  bool chooses_system() const;
+  /// With all that was left to the program put in. `traits` are those of the system; without, they are found by its name. A system that is
+  /// yet to be chosen is left open then, and so is what hangs on it.
   RunConfig resolved() const;
   RunConfig resolved(const SystemTraits& traits) const;
 };

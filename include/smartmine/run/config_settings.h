@@ -78,7 +78,8 @@ void visit_model_settings(Options& o, const Visit& visit) {
 
 template <class Options, class Visit>
 void visit_system_settings(Options& o, const Visit& visit) {
-  visit(Setting{"system", "What is sampled or mined, and the loss: a row of the paper's tables"}, o.name);
+  visit(Setting{"system", "What is sampled or mined, and the loss: a row of the paper's tables; auto: the adaptive one, or chosen"},
+        o.name);
   visit(Setting{"batch-size", "Triplets per step; other systems take as many images", Range::from(1, 65536)}, o.batch_size);
   visit(Setting{"triplets-per-anchor", "Triplets of each image per epoch; other systems see as many images", Range::from(1, 65536)},
         o.triplets_per_anchor);

@@ -22,12 +22,12 @@ struct ChoiceEvents {
 /// Throws InvalidArgument for settings that leave nothing to choose, or nothing to choose by.
 void check_choosing(const RunConfig& config);
 
-/// Finds out on training classes that it holds out how fast to learn, and whether training helps at all. Tries a few rates for some of
-/// the epochs, and looks how much of the way from the start to the end is needed. If none of them helps, one trial is as long as the
-/// training. Every trial is a run in trials/ of `run`, so that whatever ends it, the next call goes on; once decided, choice.json has it
-/// and nothing is tried again. The test half is read once, so that a bad image is found now, and not measured. With too few classes to hold
-/// out, or too little time, it is careful instead. Throws Cancelled and what a Trainer throws. With `ranks` all of them call it, and all
-/// get the same; a budget is then an InvalidArgument, for their clocks differ.
+/// Finds out on training classes that it holds out how fast to learn, and whether training helps at all; where config.chooses_system(), by
+/// which of two systems too. Tries a few rates for some of the epochs, and looks how much of the way from the start to the end is needed.
+/// If none of them helps, one trial is as long as the training. Every trial is a run in trials/ of `run`, so that whatever ends it, the
+/// next call goes on; once decided, choice.json has it and nothing is tried again. The test half is read once, so that a bad image is found
+/// now, and not measured. With too few classes to hold out, or too little time, it is careful instead. Throws Cancelled and what a Trainer
+/// throws. With `ranks` all of them call it, and all get the same; a budget is then an InvalidArgument, for their clocks differ.
 Choice choose_settings(const RunConfig& config, RunDirectory& run, const ChoiceEvents& events = {}, const Progress& progress = {},
                        const std::shared_ptr<Ranks>& ranks = nullptr);
 
