@@ -443,7 +443,7 @@ describe.skipIf(!executable)('the page in Chromium', () => {
     await expect.poll(() => one.locator('#choice').innerText(), patience).toContain('the best recall@1 on the held-out classes');
     for (const part of ['map', 'classes']) await expect.poll(() => one.locator(`#${part} .note`).first().innerText(), patience).toContain('; weights: epoch 20, 75 % of the way from the start.');
     await expect.poll(() => one.locator('dl.figures').first().innerText(), patience).toMatch(/^Kept recall@1\s+54\.3/);
-    await expect.poll(() => one.locator('#choice tr.chosen').allInnerTexts(), patience).toEqual([expect.stringMatching(/^trial 4\s+chosen/), expect.stringMatching(/^100 %/)]);
+    await expect.poll(() => one.locator('#choice tr.chosen').allInnerTexts(), patience).toEqual([expect.stringMatching(/^trial 4\s+chosen\s+class-batch/), expect.stringMatching(/^100 %/)]);
     await expect.poll(() => one.locator('#choice').innerText(), patience).toMatch(/20 classes, 1,170 images[^]*no training[^]*3 of 6/);
     await one.context().close();
     expect(trouble).toEqual([]);

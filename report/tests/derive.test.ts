@@ -186,6 +186,11 @@ describe('of what was tried', () => {
     expect(chosen({}, trials)).toEqual([]);
   });
 
+  it('of two systems at one rate only the chosen one is', () => {
+    const of = (system: string) => ({ name: system, settings: { system, 'learning-rate': 0.1 } });
+    expect(chosen({ system: 'neighbor-batch', 'learning-rate': 0.1, epochs: 8 }, [of('triplet-global'), of('neighbor-batch')])).toEqual(['neighbor-batch']);
+  });
+
   it('none is, where no training is best', () => {
     expect(chosen({ trial: 'long', 'learning-rate': 0.01, epochs: 0 }, trials)).toEqual([]);
   });
