@@ -216,6 +216,7 @@ namespace {
 
 constexpr double kGoodStart = 0.93;  // recall@1 from which a trial has little to show
 constexpr double kHalfWay = 0.5;
+constexpr double kFlattery = 3;  // tolerances by which a higher rate than the usual one must be better; docs/tuning.md
 
 /// What would be kept of a trial: as a score, and the share of the way. None: nothing.
 std::optional<Interpolation> kept_of(const Trial& trial, const Choice& choice, bool pretrained) {
@@ -325,6 +326,13 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
     if ((each.trial->learning_rate > chosen.trial->learning_rate) == pretrained &&
         each.kept.score.value() >= best.kept.score.value() - choice.tolerance)
       chosen = each;
+  // A short trial flatters rates above the usual one, which was tried first.
+  if (const double usual = choice.trials.front().learning_rate; !pretrained && chosen.trial->learning_rate > usual) {
+    const Candidate* slower = nullptr;
+    for (const Candidate& each : candidates)
+      if (each.trial->learning_rate <= usual && (slower == nullptr || each.kept.score.value() > slower->kept.score.value())) slower = &each;
+    if (slower != nullptr && chosen.kept.score.value() <= slower->kept.score.value() + kFlattery * choice.tolerance) chosen = *slower;
+  }
   choice.trial = chosen.trial->name;
   choice.learning_rate = chosen.trial->learning_rate;
   choice.epochs = epochs;

@@ -92,9 +92,23 @@ TEST(Choices, TakeTheSlowestOfEqualRatesForWeightsThatWereDrawn) {
   EXPECT_EQ(choice.epochs, 8);
   EXPECT_EQ(choice.share, 1);
   EXPECT_THAT(choice.reason, HasSubstr("from 80.0 to 90.0 %"));
-  choice = choice_of({trial(0.1, 0.9, 0.5), trial(0.5, 0.93, 0.53), trial(0.02, 0.85, 0.45)});
+  choice = choice_of({trial(0.1, 0.85, 0.45), trial(0.5, 0.84, 0.44), trial(0.02, 0.9, 0.5)});
   pick_trial(choice, 8, false);
-  EXPECT_EQ(choice.learning_rate, 0.5);
+  EXPECT_EQ(choice.learning_rate, 0.02);
+}
+
+TEST(Choices, TakeAHigherRateThanTheUsualOneOnlyWhereItIsFarBetter) {
+  const auto rate = [](const Trial& higher, bool pretrained = false) {
+    Choice choice = choice_of({trial(0.1, 0.9, 0.5), higher, trial(0.02, 0.85, 0.45)});
+    pick_trial(choice, 8, pretrained);
+    return choice.learning_rate;
+  };
+  EXPECT_EQ(rate(trial(0.5, 0.925, 0.525)), 0.1);
+  EXPECT_EQ(rate(trial(0.5, 0.925, 0.525), true), 0.5) << "what that forgets comes back on the way back to the start";
+  EXPECT_EQ(rate(trial(0.5, 0.935, 0.535)), 0.5);
+  Choice choice = choice_of({trial(0.1, 0.8, 0.4), trial(0.5, 0.82, 0.42)});
+  pick_trial(choice, 8, false);
+  EXPECT_EQ(choice.learning_rate, 0.5) << "the usual one does not beat the start";
 }
 
 TEST(Choices, TakeTheFastestOfEqualRatesForPretrainedWeights) {
