@@ -195,16 +195,16 @@ class Chooser {
     try_beyond(each);
   }
 
-  /// Each system at its usual rate and at a higher one. After so short a trial at the usual rate alone the one that will be better may be
-  /// far behind (docs/tuning.md).
+  /// The usual system at its rate and the other at a higher one, and the other way round where there is room. After so short a trial at its
+  /// usual rate the other may be far behind though it will be ahead (docs/tuning.md).
   void try_systems() {
     const auto systems = static_cast<std::int64_t>(systems_.size());
     const std::int64_t each = std::clamp<std::int64_t>(affordable() / (2 * systems), 1, epochs_);
-    for (const double factor : {1.0, kRateStep}) {
-      if (factor != 1 && !is_affordable(systems * each)) break;
-      for (const RunConfig& system : systems_) {
-        config_ = system;
-        try_rate(first_rate() * factor, each);
+    for (const std::size_t round : {0, 1}) {
+      if (round > 0 && !is_affordable(systems * each)) break;
+      for (std::size_t i = 0; i < systems_.size(); ++i) {
+        config_ = systems_[i];
+        try_rate(first_rate() * ((i + round) % 2 == 0 ? 1 : kRateStep), each);
       }
     }
     choice_.system = pick_system(choice_);

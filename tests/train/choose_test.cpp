@@ -155,9 +155,9 @@ TEST_F(ChoosingSystems, TriesEachAtTwoRatesAndThenAnotherOfOne) {
   const Choice choice = train(run);
   ASSERT_GE(choice.trials.size(), 4U);
   EXPECT_EQ(choice.trials[0].name, "triplet-fanng-global-adaptive-rate-0.1-epochs-2");
-  EXPECT_EQ(choice.trials[1].name, "neighbor-batch-rate-0.1-epochs-2");
+  EXPECT_EQ(choice.trials[1].name, "neighbor-batch-rate-0.5-epochs-2");
   EXPECT_EQ(choice.trials[2].name, "triplet-fanng-global-adaptive-rate-0.5-epochs-2");
-  EXPECT_EQ(choice.trials[3].name, "neighbor-batch-rate-0.5-epochs-2");
+  EXPECT_EQ(choice.trials[3].name, "neighbor-batch-rate-0.1-epochs-2");
   EXPECT_EQ(choice.system, pick_system(choice));
   double epochs = 0;
   EXPECT_THAT(choice.trials, ::testing::Each(::testing::Field(&Trial::learning_rate, ::testing::Le(0.5)))) << "a trial flatters these";
@@ -182,7 +182,8 @@ TEST_F(ChoosingSystems, TriesEachOnceWhereTheTrainingIsShort) {
   RunDirectory run = new_run("run");
   const Choice choice = choose_settings(config_, run);
   ASSERT_GE(choice.trials.size(), 2U);
-  EXPECT_EQ(choice.trials[0].learning_rate, choice.trials[1].learning_rate);
+  EXPECT_EQ(choice.trials[0].learning_rate, 0.1);
+  EXPECT_EQ(choice.trials[1].learning_rate, 0.5);
   EXPECT_NE(choice.trials[0].system, choice.trials[1].system);
   EXPECT_TRUE(choice.trials.size() == 2 || choice.trials[2].system == choice.system);
 }
