@@ -15,9 +15,14 @@
 namespace smartmine {
 
 std::string devices() {
-  std::string text = fmt::format("LibTorch {} {} CUDA", TORCH_VERSION, at::hasCUDA() ? "with" : "without");
+#ifdef SMARTMINE_CUDA
+  const bool with_cuda = true;  // hasCUDA() says no where there is no GPU
+#else
+  const bool with_cuda = at::hasCUDA();
+#endif
+  std::string text = fmt::format("LibTorch {} {} CUDA", TORCH_VERSION, with_cuda ? "with" : "without");
   const auto count = static_cast<std::int64_t>(torch::cuda::device_count());
-  if (at::hasCUDA() && count == 0) text += ", but no GPU is seen";
+  if (with_cuda && count == 0) text += ", but no GPU is seen";
   text += "; trains on cpu";
 #ifdef SMARTMINE_CUDA
   constexpr std::size_t kGibibyte = std::size_t{1} << 30;
