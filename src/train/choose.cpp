@@ -184,7 +184,7 @@ class Chooser {
     const std::int64_t first = std::clamp<std::int64_t>((affordable() + 1) / 2, 1, epochs_);
     try_rate(first_rate(), first);
     if (choice_.trials.empty() || clearly_helps(choice_.trials.back(), choice_)) return;
-    try_rate(first_rate() / kRateStep, std::clamp<std::int64_t>(affordable() - first, 1, epochs_));
+    try_rate(first_rate() / kGentler, std::clamp<std::int64_t>(affordable() - first, 1, epochs_));
   }
 
   /// Drawn weights begin in the middle.
@@ -220,13 +220,12 @@ class Chooser {
   }
 
   /// A short trial may have forgotten and not yet learnt. Before the start is kept, for which no training is paid, one as long as the
-  /// training has its say. A budget has no time for it.
+  /// training has its say, of pretrained weights at the gentler rate. A budget has no time for it.
   void try_whole_training() {
-    const auto as_long = [&](const Trial& trial) {
-      return is_of_system(trial) && trial.learning_rate == first_rate() && trial.epochs >= epochs_;
-    };
+    const double rate = pretrained() ? first_rate() / kGentler : first_rate();
+    const auto as_long = [&](const Trial& trial) { return is_of_system(trial) && trial.learning_rate == rate && trial.epochs >= epochs_; };
     if (budget() > 0 || std::any_of(choice_.trials.begin(), choice_.trials.end(), as_long)) return;
-    try_rate(first_rate(), epochs_);
+    try_rate(rate, epochs_);
   }
 
   void try_rate(double rate, std::int64_t epochs) {

@@ -54,6 +54,39 @@ TEST(Choices, GoAtMostHalfOfTheWayFromAGoodStartThatNothingClearlyBeats) {
   EXPECT_EQ(choice.share, 0.75);
 }
 
+TEST(Choices, GoHalfOfTheWayMoreGentlyWhereAQuarterIsBest) {
+  Trial each = trial(0.25, 0.7, 0.3);
+  each.shares = {{0.25, {0.9, 0.5}}, {0.5, {0.85, 0.45}}, {0.75, {0.82, 0.42}}, {1, {0.7, 0.3}}};
+  Choice choice = choice_of({each});
+  pick_trial(choice, 8, true);
+  EXPECT_DOUBLE_EQ(choice.learning_rate, 0.1);
+  EXPECT_EQ(choice.share, 0.5);
+  EXPECT_EQ(choice.epochs, 8);
+  EXPECT_THAT(choice.reason, HasSubstr("a learning rate of 0.25 took MAP@R from 40.0 to 50.0 %"));
+  EXPECT_THAT(choice.reason, HasSubstr("with weights 25 % of the way, and 50 % of the way at 0.1 goes as far more gently"));
+  EXPECT_EQ(parse_choice(to_json(choice)).share, 0.5);
+  each.shares[1].score = {0.9, 0.5};
+  choice = choice_of({each});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.25) << "half of the way is as good";
+  EXPECT_EQ(choice.share, 0.5);
+}
+
+TEST(Choices, KeepAQuarterOfTheWayWhereThatIsWhatWasMeasured) {
+  const std::vector<Interpolation> shares = {{0.25, {0.9, 0.5}}, {0.5, {0.85, 0.45}}, {1, {0.7, 0.3}}};
+  Trial whole = trial(0.25, 0.7, 0.3, 8), nothing = trial(0.25, 0.7, 0.3), gentle = trial(0.1, 0.7, 0.3);
+  whole.epochs = 8;
+  whole.shares = gentle.shares = shares;
+  Choice choice = choice_of({whole});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.25) << "a trial as long as the training";
+  EXPECT_EQ(choice.share, 0.25);
+  choice = choice_of({nothing, gentle});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.1) << "the gentler rate itself";
+  EXPECT_EQ(choice.share, 0.25);
+}
+
 TEST(Choices, CannotBeatAStartThatIsAsGoodAsPerfect) {
   Choice choice = choice_of({});
   EXPECT_TRUE(can_be_beaten(choice));

@@ -90,6 +90,9 @@ struct HeldOut {
 };
 HeldOut classes_to_hold_out(std::size_t classes);
 
+/// By how much the lower one of the rates for pretrained weights is lower.
+inline constexpr double kGentler = 2.5;
+
 /// Whether any training could be told from the start at all: not where that is as good as perfect.
 bool can_be_beaten(const Choice& choice);
 
@@ -103,8 +106,8 @@ std::string pick_system(const Choice& choice);
 
 /// Picks from trials that have been made, of the system that is chosen where there is one. Pretrained weights: the highest rate that is as
 /// good as the best, within the tolerance, and the share of the way that is kept; or no training at all. Trials are compared by what would
-/// be kept of them. Where the start is good already and none clearly helps, at most half of the way. Weights drawn at random: the lowest
-/// such rate, above that of the first trial only if it is better by three tolerances, or no training either. Sets trial, learning_rate,
+/// be kept of them. Where the start is good already and none clearly helps, at most half of the way. Where a short trial at the first rate
+/// is best a quarter of the way, half of the way at the gentler rate. Weights drawn at random: the lowest such rate, above that of the first trial only if it is better by three tolerances, or no training either. Sets trial, learning_rate,
 /// epochs (0 or `epochs`), share, interpolations and reason.
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 
