@@ -343,7 +343,8 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
                               100 * chosen.kept.score.map_at_r, 100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
   if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way", 100 * choice.share);
   // As far, and better on classes never seen (docs/tuning.md): so high a rate spoils what it does not come back from.
-  if (pretrained && choice.share < kHalfWay && choice.learning_rate == choice.trials.front().learning_rate && chosen.trial->epochs < epochs) {
+  const bool short_trial = chosen.trial->epochs < epochs;
+  if (pretrained && short_trial && choice.share < kHalfWay && choice.learning_rate == choice.trials.front().learning_rate) {
     choice.learning_rate /= kGentler;
     choice.share = kHalfWay;
     choice.reason += fmt::format(", and {:.0f} % of the way at {:g} goes as far more gently", 100 * choice.share, choice.learning_rate);

@@ -142,7 +142,9 @@ TEST_F(Choosing, TriesATrainingOfFullLengthBeforeItKeepsTheStart) {
   EXPECT_LT(choice.trials[0].epochs, 4);
   EXPECT_LT(choice.trials[1].epochs, 4);
   EXPECT_EQ(choice.trials[2].epochs, 4);
-  EXPECT_EQ(choice.trials[2].learning_rate, 100);
+  EXPECT_EQ(choice.trials[0].learning_rate, 100);
+  EXPECT_EQ(choice.trials[1].learning_rate, 40) << "two fifths of the usual rate";
+  EXPECT_EQ(choice.trials[2].learning_rate, 40) << "likewise";
   config_.schedule.epochs = 1;  // trials are as long as that already
   RunDirectory short_run = new_run("short");
   EXPECT_EQ(choose_settings(config_, short_run).trials.size(), 2U);

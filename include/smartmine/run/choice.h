@@ -107,8 +107,9 @@ std::string pick_system(const Choice& choice);
 /// Picks from trials that have been made, of the system that is chosen where there is one. Pretrained weights: the highest rate that is as
 /// good as the best, within the tolerance, and the share of the way that is kept; or no training at all. Trials are compared by what would
 /// be kept of them. Where the start is good already and none clearly helps, at most half of the way. Where a short trial at the first rate
-/// is best a quarter of the way, half of the way at the gentler rate. Weights drawn at random: the lowest such rate, above that of the first trial only if it is better by three tolerances, or no training either. Sets trial, learning_rate,
-/// epochs (0 or `epochs`), share, interpolations and reason.
+/// is best a quarter of the way, half of the way at the gentler rate. Weights drawn at random: the lowest such rate, above that of the
+/// first trial only if it is better by three tolerances, or no training either. Sets trial, learning_rate, epochs (0 or `epochs`), share,
+/// interpolations and reason.
 void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained);
 
 /// The share to keep: of those that beat the start, by half the tolerance in value and not to the cost of recall, and are as good as the
