@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "smartmine/run/backbone_traits.h"
 #include "smartmine/run/config.h"
 #include "smartmine/run/system_traits.h"
 
@@ -100,19 +101,23 @@ class SubcommandConfig : public CLI::ConfigTOML {
  private:
   static bool is_system(const std::string& name) { return known_traits(name) != nullptr; }
 
-  // The one of the command line, else of the file, else the usual one.
+  // What the command line says of an option, else the file, else nothing.
+  static std::string value_of(const std::string& name, const CLI::App& command, const std::vector<CLI::ConfigItem>& items) {
+    const CLI::Option* option = command.get_option_no_throw("--" + name);
+    if (option != nullptr && option->count() > 0) return option->results().back();
+    const auto named = std::find_if(items.begin(), items.end(), [&](const CLI::ConfigItem& item) {
+      return item.name == name && item.parents.size() < 2 && !item.inputs.empty();
+    });
+    return named == items.end() ? "" : named->inputs.front();
+  }
+
+  // The one that is named, else the usual one, which is another with pretrained weights.
   static std::string system_of(const CLI::App& command, const std::vector<CLI::ConfigItem>& items) {
-    const auto names_it = [](const CLI::ConfigItem& item) {
-      return item.name == "system" && item.parents.size() < 2 && !item.inputs.empty();
-    };
-    const CLI::Option* option = command.get_option_no_throw("--system");
-    if (option == nullptr) return "";
-    const auto named = std::find_if(items.begin(), items.end(), names_it);
-    SystemOptions system;
-    if (option->count() > 0)
-      system.name = option->results().back();
-    else if (named != items.end())
-      system.name = named->inputs.front();
+    if (command.get_option_no_throw("--system") == nullptr) return "";
+    const std::string named = value_of("system", command, items), backbone = value_of("backbone", command, items);
+    const bool pictures = is_backbone_file(backbone) || (!value_of("weights", command, items).empty() && backbone != "small");
+    SystemOptions system = pictures ? best_config().system : SystemOptions();
+    if (!named.empty() && named != "auto") system.name = named;
     return system.usual_name();
   }
 

@@ -422,7 +422,8 @@ void train_as_rank(TrainArguments& arguments, const CLI::App& command, const std
     const TrainingData& data = trainer->data();
     print(in_lines(fmt::format("{}: {} images of {} classes to train on, {} of {} {} classes to measure on; {}, on {}, into {}",
                                arguments.config.data.dataset, data.training_images, data.training_classes, data.evaluation_images,
-                               data.evaluation_classes, data.evaluated_on, arguments.config.system.name, data.device, arguments.output)) +
+                               data.evaluation_classes, data.evaluated_on, arguments.config.system.usual_name(), data.device,
+                               arguments.output)) +
           "\n\n");
     print(lines.heading());
     for (const EpochRecord& record : run->log()) print(lines.line(record));  // of a run that goes on

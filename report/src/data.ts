@@ -137,6 +137,8 @@ export interface Choice {
   interpolations: Numbers[];
   held_out_classes: number | null;
   held_out_images: number | null;
+  /// The data has a validation split of its own, on which weights part of the way are measured after the training.
+  own_split: boolean;
   seconds: number | null;
   kept: { epoch: number | null; reason: string; evaluated_on: string; metrics: Numbers } | null;
 }
@@ -390,6 +392,7 @@ function readChoice(value: unknown): Choice | null {
     interpolations: list(json.interpolations).map(numbers),
     held_out_classes: number(json.held_out_classes),
     held_out_images: number(json.held_out_images),
+    own_split: json.own_split === true,
     seconds: number(json.seconds),
     kept: kept ? { epoch: number(kept.epoch), reason: text(kept.reason) ?? '', evaluated_on: text(kept.evaluated_on) ?? '', metrics: numbers(kept.metrics) } : null,
   };

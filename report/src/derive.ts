@@ -181,6 +181,12 @@ export function isChosen(of: Choice, trial: Choice['trials'][number]): boolean {
   return told.length > 0 && told.every((name) => of.chosen[name] === trial.settings[name]);
 }
 
+/// Whether the chosen share is one of those that were measured: the training may be at a gentler rate than the trial that it goes by.
+export function sharesAreChosen(of: Choice): boolean {
+  const trial = of.trials.find((each) => isChosen(of, each));
+  return trial === undefined || of.own_split || trial.settings['learning-rate'] === of.chosen['learning-rate'];
+}
+
 // ---- mining
 
 /// What became of an epoch's triplets, in the order they are stacked. `fallback`: random because the lists gave nothing.

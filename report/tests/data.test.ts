@@ -77,6 +77,7 @@ describe('reading the document', () => {
       interpolations: [],
       held_out_classes: null,
       held_out_images: null,
+      own_split: false,
       seconds: null,
       kept: { epoch: 2, reason: 'r', evaluated_on: 'test', metrics: { 'recall@1': 0.6 } },
     });

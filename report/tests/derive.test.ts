@@ -17,6 +17,7 @@ import {
   epochSpan,
   groupName,
   isChosen,
+  sharesAreChosen,
   histogramEnd,
   kindShare,
   lastEvaluation,
@@ -189,6 +190,13 @@ describe('of what was tried', () => {
   it('of two systems at one rate only the chosen one is', () => {
     const of = (system: string) => ({ name: system, settings: { system, 'learning-rate': 0.1 } });
     expect(chosen({ system: 'neighbor-batch', 'learning-rate': 0.1, epochs: 8 }, [of('triplet-global'), of('neighbor-batch')])).toEqual(['neighbor-batch']);
+  });
+
+  it('a share that was measured at another rate is not marked', () => {
+    const of = (chosen: object) => sharesAreChosen(runs({ choice: { trials, chosen, interpolations: [{ share: 0.5 }] } })[0].choice!);
+    expect(of({ trial: 'long', 'learning-rate': 0.01, epochs: 12, share: 0.5 })).toBe(true);
+    expect(of({ trial: 'long', 'learning-rate': 0.004, epochs: 12, share: 0.5 })).toBe(false);
+    expect(sharesAreChosen(runs({ choice: { own_split: true, trials, chosen: { trial: 'long', 'learning-rate': 0.004, epochs: 12 } } })[0].choice!)).toBe(true);
   });
 
   it('none is, where no training is best', () => {

@@ -89,7 +89,11 @@ Json json_of(const Choice& choice) {
 }  // namespace
 
 std::string to_json(const Choice& choice) { return json_of(choice).dump(2) + "\n"; }
-std::string to_json_line(const Choice& choice) { return Json{{"choice", json_of(choice)}}.dump(); }
+std::string to_json_line(const Choice& choice) {
+  Json json = json_of(choice);
+  json.erase("kept");
+  return Json{{"choice", std::move(json)}}.dump();
+}
 
 Choice parse_choice(const std::string& text) try {
   const Json json = Json::parse(text);
@@ -294,9 +298,23 @@ std::string systems_in_words(const Choice& choice) {
   if (chosen == nullptr || other == nullptr) return {};
   const bool usual = choice.trials.front().system == choice.system;
   const Trial &tried = usual ? *other : *chosen, &first = usual ? *chosen : *other;
-  return fmt::format("; {} was {} than {}: a recall@1 of {:.1f} instead of {:.1f} % after {}", tried.system,
-                     usual ? "not clearly better" : "better", first.system, 100 * tried.score.recall_at_1, 100 * first.score.recall_at_1,
+  if (!usual && tried.score.recall_at_1 < first.score.recall_at_1)
+    return fmt::format("; {} alone beats the start, {} does not", tried.system, first.system);
+  return fmt::format("; {} at {:g} was {} than {} at {:g}: a recall@1 of {:.1f} instead of {:.1f} % after {}", tried.system,
+                     tried.learning_rate, usual ? "not clearly better" : "better", first.system, first.learning_rate,
+                     100 * tried.score.recall_at_1, 100 * first.score.recall_at_1,
                      tried.done == 1 ? "an epoch" : fmt::format("{} epochs", tried.done));
+}
+
+/// Whether nothing that was measured speaks against half of the way at this rate.
+bool may_go_half_way(const Choice& choice, double rate) {
+  constexpr double kSame = 1e-9;
+  return std::none_of(choice.trials.begin(), choice.trials.end(), [&](const Trial& trial) {
+    if (trial.done < trial.epochs || std::abs(trial.learning_rate / rate - 1) > kSame) return false;
+    return std::any_of(trial.shares.begin(), trial.shares.end(), [&](const Interpolation& each) {
+      return each.share == kHalfWay && !beats(each.score, choice.start, choice.tolerance);
+    });
+  });
 }
 
 }  // namespace
@@ -327,11 +345,15 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
         each.kept.score.value() >= best.kept.score.value() - choice.tolerance)
       chosen = each;
   // A short trial flatters rates above the usual one, which was tried first.
+  double flattered = 0;
   if (const double usual = choice.trials.front().learning_rate; !pretrained && chosen.trial->learning_rate > usual) {
     const Candidate* slower = nullptr;
     for (const Candidate& each : candidates)
       if (each.trial->learning_rate <= usual && (slower == nullptr || each.kept.score.value() > slower->kept.score.value())) slower = &each;
-    if (slower != nullptr && chosen.kept.score.value() <= slower->kept.score.value() + kFlattery * choice.tolerance) chosen = *slower;
+    if (slower != nullptr && chosen.kept.score.value() <= slower->kept.score.value() + kFlattery * choice.tolerance) {
+      flattered = chosen.trial->learning_rate;
+      chosen = *slower;
+    }
   }
   choice.trial = chosen.trial->name;
   choice.learning_rate = chosen.trial->learning_rate;
@@ -343,12 +365,15 @@ void pick_trial(Choice& choice, std::int64_t epochs, bool pretrained) {
                               100 * chosen.kept.score.map_at_r, 100 * choice.start.recall_at_1, 100 * chosen.kept.score.recall_at_1);
   if (choice.share < 1) choice.reason += fmt::format(" with weights {:.0f} % of the way", 100 * choice.share);
   // As far, and better on classes never seen (docs/tuning.md): so high a rate spoils what it does not come back from.
-  const bool short_trial = chosen.trial->epochs < epochs;
-  if (pretrained && short_trial && choice.share < kHalfWay && choice.learning_rate == choice.trials.front().learning_rate) {
+  const bool usual_rate = choice.learning_rate == choice.trials.front().learning_rate, short_trial = chosen.trial->epochs < epochs;
+  if (pretrained && short_trial && usual_rate && choice.share < kHalfWay && may_go_half_way(choice, choice.learning_rate / kGentler)) {
     choice.learning_rate /= kGentler;
     choice.share = kHalfWay;
     choice.reason += fmt::format(", and {:.0f} % of the way at {:g} goes as far more gently", 100 * choice.share, choice.learning_rate);
   }
+  if (flattered > 0)
+    choice.reason +=
+        fmt::format("; {:g} scored higher, by too little for a rate above the usual one, which so short a trial flatters", flattered);
   choice.reason += systems_in_words(choice);
 }
 

@@ -322,10 +322,9 @@ class Chooser {
     const Trial best = *std::max_element(trials.begin(), trials.end(), better);
     const auto [low, high] =
         std::minmax_element(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) { return a.learning_rate < b.learning_rate; });
-    const bool up = best.learning_rate == high->learning_rate;
+    const bool up = best.learning_rate == high->learning_rate && best.learning_rate <= first_rate();
     if (!up && best.learning_rate != low->learning_rate) return;
-    const double rate = up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep;
-    if (rate <= first_rate() * kRateStep && is_affordable(epochs)) try_rate(rate, epochs);
+    if (is_affordable(epochs)) try_rate(up ? best.learning_rate * kRateStep : best.learning_rate / kRateStep, epochs);
   }
 
   /// Whether a pass of a few images tells already that the budget is too short. An epoch would take half of it to tell.

@@ -80,6 +80,9 @@ TEST_F(SystemSections, HoldForTheirSystemAlone) {
   EXPECT_THAT(train("system = \"npairs\"\n" + recipe, {"--system", "lifted"}).err, HasSubstr("no such run"));
   EXPECT_THAT(train(recipe, {"--system", "npairs", "--margin", "-5"}).err, HasSubstr("margin is -5"));
   EXPECT_THAT(train("dataset = \"glyphs\"\n[train.triplet-fanng-global-adaptive]\nmargin = -4\n").err, HasSubstr("margin is -4"));
+  const std::string pretrained = "backbone = \"resnet18\"\nweights = \"none.pth\"\n";  // has another usual system
+  EXPECT_THAT(train(pretrained + "[train.class-batch]\nmargin = -5\n").err, HasSubstr("margin is -5"));
+  EXPECT_THAT(train(pretrained + "[train.triplet-fanng-global-adaptive]\nmargin = -6\n").err, ::testing::Not(HasSubstr("margin is -6")));
 }
 
 TEST_F(SystemSections, AreRefusedWithAnUnknownSystemOrSetting) {

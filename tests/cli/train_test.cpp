@@ -147,6 +147,7 @@ TEST_F(Train, PrintsALineAnEpochAndATable) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("36 images of 6 classes to train on"), HasSubstr("recall@1%"), HasSubstr("at start"), HasSubstr("map@r")));
+  EXPECT_THAT(run("plain", {"--choose", "off", "--epochs", "1"}).out, ::testing::ContainsRegex("[ \n]triplet-fanng-global-adaptive,"));
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("  triplets mined "), HasSubstr(" of 36 in epoch 3; "), HasSubstr("; by exact, recall 1.000\n")));
   EXPECT_THAT(file("run/config.toml"), AllOf(HasSubstr("system = \"triplet-fanng-global-adaptive\""), HasSubstr("flip = \"on\"")));

@@ -72,6 +72,21 @@ TEST(Choices, GoHalfOfTheWayMoreGentlyWhereAQuarterIsBest) {
   EXPECT_EQ(choice.share, 0.5);
 }
 
+TEST(Choices, KeepAQuarterOfTheWayWhereTheGentlerRateWasTriedAndDidNotHelp) {
+  Trial usual = trial(0.25, 0.7, 0.3), gentle = trial(0.1, 0.7, 0.3);
+  usual.shares = {{0.25, {0.81, 0.41}}, {0.5, {0.75, 0.35}}, {1, {0.7, 0.3}}};
+  gentle.shares = {{0.25, {0.79, 0.4}}, {0.5, {0.78, 0.39}}, {1, {0.7, 0.3}}};
+  Choice choice = choice_of({usual, gentle});
+  pick_trial(choice, 8, true);
+  EXPECT_EQ(choice.learning_rate, 0.25);
+  EXPECT_EQ(choice.share, 0.25);
+  gentle.shares[1].score = {0.81, 0.41};
+  choice = choice_of({usual, gentle});
+  pick_trial(choice, 8, true);
+  EXPECT_DOUBLE_EQ(choice.learning_rate, 0.1) << "half of the way helps there";
+  EXPECT_EQ(choice.share, 0.5);
+}
+
 TEST(Choices, KeepAQuarterOfTheWayWhereThatIsWhatWasMeasured) {
   const std::vector<Interpolation> shares = {{0.25, {0.9, 0.5}}, {0.5, {0.85, 0.45}}, {1, {0.7, 0.3}}};
   Trial whole = trial(0.25, 0.7, 0.3, 8), nothing = trial(0.25, 0.7, 0.3), gentle = trial(0.1, 0.7, 0.3);
@@ -252,13 +267,15 @@ TEST(Choices, ComeFromTrialsOfTheChosenSystemAndSayHowItCompared) {
   EXPECT_EQ(choice.system, "usual");
   pick_trial(choice, 8, false);
   EXPECT_EQ(choice.learning_rate, 0.1);
-  EXPECT_THAT(choice.reason,
-              ::testing::EndsWith("; other was not clearly better than usual: a recall@1 of 90.5 instead of 91.0 % after 2 epochs"));
+  EXPECT_THAT(
+      choice.reason,
+      ::testing::EndsWith("; other at 0.02 was not clearly better than usual at 0.5: a recall@1 of 90.5 instead of 91.0 % after 2 epochs"));
   choice = choice_of({trial_of("usual", 0.1, 0.85, 0.45), trial_of("other", 0.1, 0.95, 0.65), trial_of("other", 0.5, 0.99, 0.7)});
   choice.system = pick_system(choice);
   pick_trial(choice, 8, false);
   EXPECT_EQ(choice.learning_rate, 0.5);
-  EXPECT_THAT(choice.reason, ::testing::EndsWith("; other was better than usual: a recall@1 of 99.0 instead of 85.0 % after 2 epochs"));
+  EXPECT_THAT(choice.reason,
+              ::testing::EndsWith("; other at 0.5 was better than usual at 0.1: a recall@1 of 99.0 instead of 85.0 % after 2 epochs"));
   choice = choice_of({trial_of("usual", 0.1, 0.9, 0.5), trial_of("other", 0.1, 0.2, 0.1, 1)});
   choice.system = pick_system(choice);
   pick_trial(choice, 8, false);

@@ -69,7 +69,7 @@ struct Choice {
 };
 
 std::string to_json(const Choice& choice);
-/// The same on one line, as what "choice" is of an object.
+/// The same without what is kept, on one line, as what "choice" is of an object.
 std::string to_json_line(const Choice& choice);
 /// Throws InvalidArgument saying what is wrong.
 Choice parse_choice(const std::string& text);
@@ -100,7 +100,7 @@ bool can_be_beaten(const Choice& choice);
 /// be tried.
 bool clearly_helps(const Trial& trial, const Choice& choice);
 
-/// Of systems that were tried at the same rates, the one to go on with: the first, unless another at its best is better by more than the
+/// Of systems that were tried, the one to go on with: the first, unless another at its best is better by more than the
 /// tolerance and not to the cost of recall, or alone beats the start. Of weights drawn at random.
 std::string pick_system(const Choice& choice);
 

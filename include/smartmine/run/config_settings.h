@@ -129,7 +129,8 @@ void visit_schedule_settings(Options& o, const Visit& visit) {
 template <class Options, class Visit>
 void visit_choosing_settings(Options& o, const Visit& visit) {
   visit(Setting{"choose",
-                "on: find out on held-out training classes how fast to learn and which weights to keep; off: keep the last epoch; "
+                "on: find out on held-out training classes how fast to learn, by which system, and which weights to keep; off: keep the "
+                "last epoch; "
                 "auto: on for --weights or --dataset folder, unless --learning-rate or --validation-classes is given",
                 Range::one_of({"auto", "on", "off"})},
         o.choose);

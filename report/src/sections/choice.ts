@@ -1,5 +1,5 @@
 import type { Choice, Run } from '../data';
-import { duration, isChosen, kMetrics, metricName, percent, settingText } from '../derive';
+import { duration, isChosen, kMetrics, metricName, percent, settingText, sharesAreChosen } from '../derive';
 import { swatch } from '../chart';
 import { h, named, type Child } from '../dom';
 import { lookOfRun } from '../palette';
@@ -76,7 +76,7 @@ function choiceOf(run: Run, alone: boolean): Child[] {
               'tbody',
               {},
               ...of.interpolations.map((each) =>
-                h(`tr${each.share === of.chosen.share ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, percent(each.share, 0)), ...kMetrics.filter((name) => of.interpolations.some((other) => other[name] !== undefined)).map((name) => h('td.number', {}, percent(each[name])))),
+                h(`tr${each.share === of.chosen.share && sharesAreChosen(of) ? '.chosen' : ''}` as 'tr', {}, h('th', { scope: 'row' }, percent(each.share, 0)), ...kMetrics.filter((name) => of.interpolations.some((other) => other[name] !== undefined)).map((name) => h('td.number', {}, percent(each[name])))),
               ),
             ),
           ),
