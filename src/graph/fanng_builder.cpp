@@ -157,9 +157,11 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
   RecallSample truth = take_sample(task, account);
   account.end("recall");
   // Where lists alone are wanted, what has moved little is looked at little. Edges need more than the lists do.
-  Refresh how = kMostRefresh;
-  if (!task.makes_edges) how = choose_refresh(task, previous, ordered, *packed, truth, account.computed());
+  std::optional<Refresh> chosen = kRefreshForEdges;
+  if (!task.makes_edges) chosen = choose_refresh(task, previous, ordered, *packed, truth, account.stats.recall, account.computed());
   account.end("calibration");
+  if (!chosen) return std::nullopt;
+  Refresh how = *chosen;
   const std::vector<std::size_t> shares = team_shares(task.team, task.size());
   const auto list = [&] {
     Candidates listed = list_from_previous(task, previous, how, ordered, *packed, account.computed());
@@ -173,7 +175,7 @@ std::optional<Listed> list_from_earlier(const BuildTask& task, const Fanng& prev
     return listed;
   };
   std::optional<Candidates> candidates = list();
-  if (account.stats.recall < task.options.recall_target && how != kMostRefresh) {
+  if (account.stats.recall < task.options.recall_target && !task.makes_edges && how.helpers < kMostRefresh.helpers) {
     how = kMostRefresh;
     candidates.reset();  // not both at once
     candidates = list();

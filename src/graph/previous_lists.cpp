@@ -19,7 +19,8 @@ class Looks {
   Looks(const BuildTask& task, const Fanng& previous, const Refresh& how, const PackedPoints& packed)
       : task_(task),
         known_(FanngParts::candidates_per_point(previous)),
-        helpers_(std::min(how.helpers, known_)),
+        helpers_(std::min(how.helpers, task.neighbors())),
+        anywhere_(how.anywhere),
         lent_(std::min(known_, how.whole_lists ? task.neighbors() : (task.neighbors() + 1) / 2)),
         earlier_(FanngParts::candidates(previous)),
         packed_(packed),
@@ -45,19 +46,21 @@ class Looks {
 
  private:
   void gather(std::size_t place, std::vector<std::uint32_t>& candidates) {
-    constexpr std::size_t kStrangers = 4;
+    constexpr std::size_t kStrangers = 4, kPlacesInLine = 64 / sizeof(std::uint32_t);
     seen_.clear(1 + kStrangers + known_ + helpers_ * lent_);
     seen_.add(static_cast<std::uint32_t>(place));
     Random random(task_.options.seed, kStrangerStream, place);
     for (std::size_t i = 0; i < kStrangers; ++i) look_at(static_cast<std::uint32_t>(random.below(task_.size())));
     const std::uint32_t* mine = earlier_.data() + place * known_;
-    if (place + 1 < task_.size())
-      for (std::size_t helper = 0; helper < helpers_; ++helper) __builtin_prefetch(earlier_.data() + mine[known_ + helper] * known_);
-    for (std::size_t j = 0; j < known_; ++j) look_at(mine[j]);
+    lenders_.clear();
     for (std::size_t helper = 0; helper < helpers_; ++helper) {
-      const std::uint32_t* theirs = earlier_.data() + mine[helper] * known_;
-      for (std::size_t j = 0; j < lent_; ++j) look_at(theirs[j]);
+      const std::uint32_t* theirs = earlier_.data() + mine[anywhere_ ? random.below(task_.neighbors()) : helper] * known_;
+      for (std::size_t line = 0; line < lent_; line += kPlacesInLine) __builtin_prefetch(theirs + line);
+      lenders_.push_back(theirs);
     }
+    for (std::size_t j = 0; j < known_; ++j) look_at(mine[j]);
+    for (const std::uint32_t* theirs : lenders_)
+      for (std::size_t j = 0; j < lent_; ++j) look_at(theirs[j]);
     candidates.assign(seen_.members().begin() + 1, seen_.members().end());
     fill_up(place, task_.neighbors(), task_.size(), candidates);
   }
@@ -95,10 +98,12 @@ class Looks {
   const BuildTask& task_;
   std::size_t known_;
   std::size_t helpers_;
+  bool anywhere_;
   std::size_t lent_;  // candidates of a helper that are looked at
   const std::vector<std::uint32_t>& earlier_;
   const PackedPoints& packed_;
   PlaceSet seen_;
+  std::vector<const std::uint32_t*> lenders_;  // the candidates of each helper
 };
 
 // The recall of the sample's lists made like this.
@@ -129,18 +134,24 @@ double recall_with(const BuildTask& task, const Fanng& previous, const Refresh& 
 
 }  // namespace
 
-Refresh choose_refresh(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
-                       const RecallSample& truth, std::uint64_t& distances) {
+std::optional<Refresh> choose_refresh(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
+                                      const RecallSample& truth, double& recall, std::uint64_t& distances) {
   // Without an exchange the sample's lists are already those that will be judged. An exchange mends a fifth of what is missing (measured
   // at 0.97 to 0.985), and takes longer than one or two helpers more.
   const double allowed = 1 - task.options.recall_target, enough = 0.9 * allowed, enough_with_exchange = 1.1 * allowed;
-  Refresh with_exchange = kMostRefresh;
-  for (Refresh how : {Refresh{0, false}, Refresh{1, false}, Refresh{2, false}, Refresh{4, false}, kMostRefresh}) {
-    const double missing = 1 - recall_with(task, previous, how, ordered, packed, truth, distances);
-    how.exchanges = missing > enough;
+  constexpr double kMended = 0.2;
+  // The nearest know most of what a point lacks, until it has learnt that from them: from then on those all over its list know more. Of a
+  // small class half a list tells nothing of what lies around it.
+  constexpr Refresh kSteps[] = {
+      {.helpers = 1}, {.helpers = 2}, {.helpers = 4}, {.helpers = 8, .anywhere = true}, {.helpers = 8, .whole_lists = true}, kMostRefresh};
+  std::optional<Refresh> with_exchange;
+  for (Refresh how : kSteps) {
+    recall = recall_with(task, previous, how, ordered, packed, truth, distances);
+    how.exchanges = 1 - recall > enough;
     if (!how.exchanges) return how;
-    if (missing <= enough_with_exchange && with_exchange == kMostRefresh) with_exchange = how;
+    if (1 - recall <= enough_with_exchange && !with_exchange) with_exchange = how;
   }
+  if (!with_exchange && (1 - recall) * (1 - kMended) <= allowed) return kMostRefresh;
   return with_exchange;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "graph/candidates.h"
 #include "graph/recall_sample.h"
@@ -9,18 +10,20 @@ namespace smartmine {
 
 /// How lists are made from those of an earlier graph.
 struct Refresh {
-  std::size_t helpers = 3;  ///< Nearest of a point at whose nearest it looks too:
-  bool whole_lists = true;  ///< as many as a list is long, or half as many.
-  bool exchanges = true;    ///< Whether an exchange follows.
-  bool operator==(const Refresh&) const = default;
+  std::size_t helpers;       ///< Points on the list of a point at whose nearest it looks too:
+  bool anywhere = false;     ///< the nearest few, or any;
+  bool whole_lists = false;  ///< as many as a list is long, or half as many.
+  bool exchanges = false;    ///< Whether an exchange follows.
 };
 
-/// All that is tried before a partition is.
-inline constexpr Refresh kMostRefresh;
+/// All that is tried for lists alone before a partition is, and what is done where edges are wanted.
+inline constexpr Refresh kMostRefresh{.helpers = 16, .anywhere = true, .whole_lists = true, .exchanges = true};
+inline constexpr Refresh kRefreshForEdges{.helpers = 3, .whole_lists = true, .exchanges = true};
 
-/// The least work with which the sample's lists reach the recall asked for, as far as they tell; all of it if nothing less does.
-Refresh choose_refresh(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
-                       const RecallSample& truth, std::uint64_t& computed);
+/// The least work with which the sample's lists reach the recall asked for, as far as they tell; all of it if nothing less does; nothing if
+/// that will not. `recall` is what the sample's lists came to.
+std::optional<Refresh> choose_refresh(const BuildTask& task, const Fanng& previous, const OrderedRows& ordered, const PackedPoints& packed,
+                                      const RecallSample& truth, double& recall, std::uint64_t& computed);
 
 /// The candidates of all points from those of an earlier graph: every point looks at its earlier candidates, at the nearest of its
 /// nearest few, the helpers, and at a few random ones, by which parts that have drifted together find each other.

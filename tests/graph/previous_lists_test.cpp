@@ -66,5 +66,33 @@ TEST(PreviousLists, KeepForTheNextEpochWhatAnExchangeFound) {
   }
 }
 
+TEST(PreviousLists, LastForManyEpochs) {
+  MadeRows rows = clustered_unit_rows(20000, 32, 600);
+  FanngOptions options{.neighbors = 50, .for_search = false, .threads = 2, .refreshable = true};
+  FanngResult result = build_fanng(rows.rows(), options);
+  options.start = Start::kPrevious;
+  for (std::uint64_t epoch = 1; epoch <= 8; ++epoch) {
+    SCOPED_TRACE(epoch);
+    rows = test::drifted(rows, 0.1, epoch);
+    options.seed = epoch;
+    result = build_fanng(rows.rows(), options, &result.graph);
+    EXPECT_EQ(result.stats.note, "");
+    EXPECT_GE(result.stats.recall, options.recall_target);
+  }
+}
+
+TEST(PreviousLists, AreNotMadeWhereTheSampleSaysThatTheyWillNotDo) {
+  const MadeRows before = clustered_unit_rows(8000, 32, 60), now = clustered_unit_rows(8000, 32, 60, 0.4, 2);
+  FanngOptions options{.neighbors = 30, .for_search = false, .threads = 2, .refreshable = true};
+  const FanngResult first = build_fanng(before.rows(), options);
+  const FanngResult anew = build_fanng(now.rows(), options);
+  options.start = Start::kPrevious;
+  const FanngResult result = build_fanng(now.rows(), options, &first.graph);
+  EXPECT_THAT(result.stats.note, testing::HasSubstr("too little: built from a partition instead"));
+  // A sample's lists and another sample, and not those of all points.
+  EXPECT_LT(result.stats.distance_computations, anew.stats.distance_computations + 3 * 1000 * 8000);
+  EXPECT_EQ(result.stats.recall, anew.stats.recall);
+}
+
 }  // namespace
 }  // namespace smartmine
